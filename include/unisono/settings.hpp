@@ -1,0 +1,42 @@
+// Everything a user can set without changing a program: one struct, filled in one place, printed by
+// `unisono settings`. The table in src/base/settings.cpp has a row a field: variable, default, sentence.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unisono/status.hpp"
+
+namespace unisono {
+
+// A snapshot of the process's environment, so that whatever depends on it can be tested with a recorded one.
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+struct Settings {
+  double timeout_s = 1800;         // deadline of a call
+  double join_timeout_s = 300;     // deadline of joining
+  double warn_after_s = 10;        // when a waiting call says whom it waits for
+  std::string plan;                // overrides of the planner's rules: "all_reduce:0-64K=ring"
+  int64_t tile_bytes = 0;          // bytes of one slot in a tile; 0 lets the planner choose
+  int64_t spin_us = 50;            // how long a waiter polls before it sleeps, when every rank has a core
+  int64_t cores = 0;               // usable cores; 0 asks the affinity mask and the cgroup's quota
+  int64_t arena_bytes = 1 << 30;   // address space of one rank's arena; memory is taken only as it is used
+  double idle_s = 30;              // after how long without calls a group gives its tiles back
+  std::string peer_reads = "auto"; // reading a peer's private memory (process_vm_readv): auto, on or off
+  std::string log = "warning";     // error, warning, info or debug
+  std::string fault;               // test builds only: "point:hit[:rank]" kills this process there
+  std::string job;                 // the job's name, where no launcher gives one
+};
+
+struct SettingText {
+  std::string variable, value, default_value, sentence;
+};
+
+Environment process_environment();                         // the only place that reads the environment
+Result<Settings> settings_from(const Environment& environment);  // InitError naming variable and value
+std::vector<SettingText> describe(const Settings& settings);
+
+}  // namespace unisono

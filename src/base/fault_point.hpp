@@ -1,0 +1,11 @@
+// Places where tests may make this process die. Compiled in only with -DUNISONO_FAULT_POINTS (debug and sanitizer
+// builds); the setting UNISONO_FAULT="name:hit[:rank]" kills the process at the hit-th passage of the point `name`.
+#pragma once
+
+#include <string_view>
+
+namespace unisono {
+
+void fault_point(std::string_view name);
+
+}  // namespace unisono

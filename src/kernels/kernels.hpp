@@ -1,0 +1,45 @@
+// Adding numbers: the only layer that looks inside an element. `reduce` combines any number of sources in one pass.
+//
+// Order: sources are given lower rank first and combined by one fixed tree: pair neighbours, carry the odd one up,
+// so ((0+1)+(2+3))+4. Every algorithm that hands all contributions to one call therefore gets the same bits.
+// 8- and 16-bit floats are widened to float32, combined there, and rounded once. Integers wrap.
+// NaN propagates through sum, product, avg, min and max.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "unisono/status.hpp"
+#include "unisono/types.hpp"
+
+namespace unisono {
+
+// What to do with the numbers of one call; a value.
+struct Reduction {
+  DType dtype = DType::float32;
+  ReduceOp op = ReduceOp::sum;
+  int ranks = 1;  // the divisor of avg
+
+  bool operator==(const Reduction&) const = default;
+};
+
+struct Operands {
+  void* target = nullptr;
+  void* second_target = nullptr;           // also gets the result, where given: saves a pass over the tile
+  std::span<const void* const> sources;    // one or more; each may equal a target, none may overlap one otherwise
+  int64_t count = 0;                       // elements
+  bool contributions = true;               // sources are what ranks gave: premul_sum multiplies each by its factor
+  bool complete = true;                    // the result has everyone's part: avg divides by `ranks`
+};
+
+// ArgumentError (naming dtype and op) where the operation means nothing: bitwise on floats, an order on complex,
+// adding fnuz or e8m0 floats, premul_sum of integers by a fraction.
+Status check_reduction(const Reduction& reduction);
+
+// Pointers need no alignment. `reduction` has passed check_reduction.
+void reduce(const Reduction& reduction, const Operands& operands);
+
+// The instruction set chosen at run time, for `unisono bench` and bug reports: "AVX3", "NEON", ….
+const char* kernel_target();
+
+}  // namespace unisono

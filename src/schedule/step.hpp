@@ -1,0 +1,51 @@
+// One movement or one addition of one rank, in chunk units: no addresses, no bytes, no dtype.
+#pragma once
+
+#include <cstdint>
+
+namespace unisono {
+
+inline constexpr int everyone = -1;  // as a peer: all other ranks
+inline constexpr int max_flags = 4;  // flags that a schedule may publish in one tile
+
+enum class Buffer : uint8_t {
+  none,
+  input,    // the caller's input; read only
+  output,   // the caller's output; may be the same memory as the input
+  scratch,  // private memory of this rank, one chunk the size of an input chunk each
+  stage,    // slots in this rank's lane, which its neighbours can read
+};
+
+struct ChunkRef {
+  Buffer buffer = Buffer::none;
+  int chunk = 0;
+
+  bool operator==(const ChunkRef&) const = default;
+};
+
+// Sends are posted: the next step may start at once. A send holds its source until the peer has taken it; a step that
+// writes that chunk, and the end of the schedule, wait for it. Everything else happens in the order written.
+enum class StepKind : uint8_t {
+  send,            // source → peer
+  receive,         // peer → target
+  receive_reduce,  // target = target combined with what the peer sent, lower rank first
+  copy,            // source → target
+  reduce,          // target = target combined with source
+  publish,         // raise my flag: what I wrote before it is visible to whoever awaits it
+  await,           // wait for the peer's flag (or everyone's)
+  read_peer,       // the peer's source → my target; stage slots, or the peer's input or output where it can be read
+  reduce_peers,    // target = my `own` and every other rank's source, combined in rank order
+};
+
+struct Step {
+  StepKind kind;
+  int peer = everyone;
+  ChunkRef source;
+  ChunkRef own;
+  ChunkRef target;
+  int flag = 0;
+
+  bool operator==(const Step&) const = default;
+};
+
+}  // namespace unisono
