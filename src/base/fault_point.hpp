@@ -6,6 +6,8 @@
 
 namespace unisono {
 
+// Called once, when a rank joins and before it has any thread of ours; an empty text disarms.
+void arm_fault(std::string_view fault, int rank);
 void fault_point(std::string_view name);
 
 }  // namespace unisono

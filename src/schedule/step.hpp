@@ -25,12 +25,14 @@ struct ChunkRef {
 
 // Sends are posted: the next step may start at once. A send holds its source until the peer has taken it; a step that
 // writes that chunk, and the end of the schedule, wait for it. Everything else happens in the order written.
+// The messages between two ranks are matched in the order written, tile by tile. A schedule publishes a flag once.
+// `own` is this rank's operand in the three steps that add, and may be the target itself.
 enum class StepKind : uint8_t {
   send,            // source → peer
   receive,         // peer → target
-  receive_reduce,  // target = target combined with what the peer sent, lower rank first
+  receive_reduce,  // target = my `own` combined with what the peer sent, lower rank first
   copy,            // source → target
-  reduce,          // target = target combined with source
+  reduce,          // target = my `own` combined with source, which the peer gave, lower rank first
   publish,         // raise my flag: what I wrote before it is visible to whoever awaits it
   await,           // wait for the peer's flag (or everyone's)
   read_peer,       // the peer's source → my target; stage slots, or the peer's input or output where it can be read

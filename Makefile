@@ -1,0 +1,62 @@
+# The commands of the project. `make run` and `make test` do all set-up themselves; see HACKING.md.
+.DEFAULT_GOAL := help
+.PHONY: help run test test-all torture deps setup build debug asan tsan arm install format clean
+
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+SETUP ?= tools/setup/dependencies
+UNISONO = build/release/unisono
+
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
+export CTEST_PARALLEL_LEVEL ?= $(JOBS)
+# Looked up by each recipe anew, since `setup` may just have installed it.
+export CMAKE_GENERATOR = $(if $(shell command -v ninja 2>/dev/null),Ninja,Unix Makefiles)
+
+help: ## print this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "  %-15s %s\n", $$1, $$2}'
+
+run: build ## build everything and take the tour: five collectives in both dialects, on 4 ranks
+	$(UNISONO) tour
+
+test: setup ## build and run all tests, and the small ones again under the sanitizers (within ten minutes on two cores)
+	tests/run release asan tsan
+
+test-all: setup ## the same with the full matrices, and with fault points in a debug build (an hour or so)
+	UNISONO_TEST_FULL=1 tests/run release debug asan tsan
+
+torture: ## will hold the tests that run until told to stop: random calls, random deaths, many ranks
+	@echo "Nothing here yet: this will run random calls and random deaths until told to stop."
+
+setup:
+	@$(SETUP)
+
+deps: ## without root: unpack the Debian packages that the build needs into .deps/
+	tools/setup/dependencies unpack
+
+build: setup ## build the library, the command and the tests into build/release
+	cmake --preset release
+	cmake --build --preset release
+
+debug: setup ## build with -O1 -g and fault points into build/debug
+	cmake --preset debug
+	cmake --build --preset debug
+
+asan: setup ## run the small tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	tests/run asan
+
+tsan: setup ## run the small tests under ThreadSanitizer
+	tests/run tsan
+
+arm: setup ## cross-build for aarch64 and run the kernel, schedule and protocol tests under qemu
+	tools/setup/dependencies arm
+	tests/run arm
+
+install: build ## install headers, library, command and CMake package: make install PREFIX=/usr/local
+	cmake --install build/release --prefix "$(PREFIX)"
+
+format: ## bring all C++ sources into the form of .clang-format
+	@command -v clang-format >/dev/null || { echo "Missing: sudo apt-get install clang-format"; exit 1; }
+	find include src tests tools -name '*.[ch]pp' -exec clang-format -i {} +
+
+clean: ## remove build/ (but not .deps/)
+	rm -rf build

@@ -1,0 +1,28 @@
+// The monotonic clock and deadlines. Wall-clock time is never used, so a jump of it has no effect.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace unisono {
+
+inline int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+inline constexpr int64_t never_ns = INT64_MAX;
+
+// A point in time by which something must have happened; a value.
+struct Deadline {
+  int64_t at_ns = never_ns;
+
+  static Deadline in_seconds(double seconds) {
+    if (seconds >= 9e9) return {};
+    return {now_ns() + static_cast<int64_t>(seconds * 1e9)};
+  }
+  bool passed() const { return at_ns != never_ns && now_ns() >= at_ns; }
+  int64_t remaining_ns() const { return at_ns == never_ns ? never_ns : at_ns - now_ns(); }
+};
+
+}  // namespace unisono

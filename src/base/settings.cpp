@@ -1,0 +1,123 @@
+// The one table of settings and the one place that reads the environment.
+#include "unisono/settings.hpp"
+
+#include <charconv>
+#include <functional>
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include "base/check.hpp"
+#include "base/sizes.hpp"
+
+namespace unisono {
+namespace {
+
+Status bad_value(std::string_view variable, std::string_view value, std::string_view wanted) {
+  return {ErrorCode::init, fmt::format("{}=\"{}\" is not {}; correct or unset it", variable, value, wanted)};
+}
+
+bool parse(std::string_view text, double& number) {
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= 0;
+}
+
+bool parse(std::string_view text, int64_t& number) {
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= 0;
+}
+
+// One setting: how it is called, what it means, and how its field is written and read.
+struct Row {
+  std::string_view variable, wanted, sentence;
+  std::function<bool(Settings&, std::string_view)> read;
+  std::function<std::string(const Settings&)> write;
+};
+
+Row seconds(std::string_view variable, double Settings::*field, std::string_view sentence) {
+  return {variable, "a number of seconds", sentence,
+          [field](Settings& settings, std::string_view text) { return parse(text, settings.*field); },
+          [field](const Settings& settings) { return fmt::format("{}", settings.*field); }};
+}
+
+Row count(std::string_view variable, int64_t Settings::*field, std::string_view sentence) {
+  return {variable, "a whole number", sentence,
+          [field](Settings& settings, std::string_view text) { return parse(text, settings.*field); },
+          [field](const Settings& settings) { return fmt::format("{}", settings.*field); }};
+}
+
+Row size(std::string_view variable, int64_t Settings::*field, std::string_view sentence) {
+  return {variable, "a size such as 64K or 1M", sentence,
+          [field](Settings& settings, std::string_view text) {
+            auto bytes = parse_size(text);
+            if (bytes) settings.*field = *bytes;
+            return bytes.has_value();
+          },
+          [field](const Settings& settings) { return format_size(settings.*field); }};
+}
+
+Row text(std::string_view variable, std::string Settings::*field, std::string_view sentence,
+         std::vector<std::string_view> choices = {}) {
+  return {variable, "one of the values listed by `unisono settings`", sentence,
+          [field, choices](Settings& settings, std::string_view text) {
+            settings.*field = text;
+            if (choices.empty()) return true;
+            for (std::string_view choice : choices)
+              if (choice == text) return true;
+            return false;
+          },
+          [field](const Settings& settings) { return settings.*field; }};
+}
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> table = {
+      seconds("UNISONO_TIMEOUT", &Settings::timeout_s, "seconds until a call gives up and says who is missing"),
+      seconds("UNISONO_JOIN_TIMEOUT", &Settings::join_timeout_s, "seconds until joining gives up"),
+      seconds("UNISONO_WARN_AFTER", &Settings::warn_after_s, "seconds until a waiting call says whom it waits for"),
+      text("UNISONO_PLAN", &Settings::plan, "overrides of the choice of algorithm: all_reduce:0-64K=ring,…"),
+      size("UNISONO_TILE", &Settings::tile_bytes, "bytes of one slot in a tile; 0 lets the planner choose"),
+      count("UNISONO_SPIN_US", &Settings::spin_us, "microseconds of polling before a waiter sleeps, with a core each"),
+      count("UNISONO_CORES", &Settings::cores, "usable cores; 0 asks the affinity mask and the cgroup's quota"),
+      size("UNISONO_ARENA", &Settings::arena_bytes, "address space of a rank's arena; memory is taken as it is used"),
+      seconds("UNISONO_IDLE", &Settings::idle_s, "seconds without calls after which a group gives its tiles back"),
+      text("UNISONO_PEER_READS", &Settings::peer_reads,
+           "reading a peer's private memory with process_vm_readv: auto, on or off", {"auto", "on", "off"}),
+      text("UNISONO_LOG", &Settings::log, "what is written to standard error: error, warning, info or debug",
+           {"error", "warning", "info", "debug"}),
+      text("UNISONO_FAULT", &Settings::fault, "builds with fault points only: point:hit[:rank] kills the process there"),
+      text("UNISONO_JOB", &Settings::job, "the job's name, where no launcher gives one"),
+  };
+  return table;
+}
+
+}  // namespace
+
+Environment process_environment() {
+  Environment environment;
+  for (char** entry = environ; entry && *entry; ++entry) {
+    std::string_view text(*entry);
+    size_t equals = text.find('=');
+    if (equals != std::string_view::npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
+Result<Settings> settings_from(const Environment& environment) {
+  Settings settings;
+  for (const Row& row : rows()) {
+    auto entry = environment.find(row.variable);
+    if (entry == environment.end()) continue;
+    if (!row.read(settings, entry->second)) return bad_value(row.variable, entry->second, row.wanted);
+  }
+  return settings;
+}
+
+std::vector<SettingText> describe(const Settings& settings) {
+  std::vector<SettingText> texts;
+  const Settings defaults;
+  for (const Row& row : rows())
+    texts.push_back({std::string(row.variable), row.write(settings), row.write(defaults), std::string(row.sentence)});
+  return texts;
+}
+
+}  // namespace unisono

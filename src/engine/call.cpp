@@ -1,0 +1,36 @@
+// The one table of how collectives cut their buffers. Next: run.cpp.
+#include "engine/call.hpp"
+
+#include "base/check.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr Cuts cuts_table[] = {
+    // input        output        rooted  reduces      by Collective
+    {Cut::data, Cut::data, false, true},        // all_reduce
+    {Cut::whole, Cut::parts, false, false},     // all_gather
+    {Cut::parts, Cut::whole, false, true},      // reduce_scatter
+    {Cut::data, Cut::data, true, true},         // reduce
+    {Cut::parts, Cut::whole, true, false},      // scatter
+    {Cut::whole, Cut::parts, true, false},      // gather
+    {Cut::data, Cut::data, true, false},        // broadcast
+    {Cut::parts, Cut::parts, false, false},     // all_to_all
+    {Cut::nothing, Cut::nothing, false, false}, // barrier
+};
+
+}  // namespace
+
+Cuts cuts_of(Collective kind) { return cuts_table[static_cast<size_t>(kind)]; }
+
+Bytes chunk_of(const Call& call, Buffer buffer, int index, ChunkSpace space) {
+  CHECK(buffer == Buffer::input || buffer == Buffer::output);
+  Cuts cuts = cuts_of(call.kind);
+  const Pieces& pieces = buffer == Buffer::input ? call.input : call.output;
+  Cut cut = buffer == Buffer::input ? cuts.input : cuts.output;
+  if (cut == Cut::whole) return pieces.whole();
+  if (cut == Cut::parts) return pieces.part(index, space.ranks);
+  return pieces.cut(index, space.chunks);
+}
+
+}  // namespace unisono

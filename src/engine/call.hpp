@@ -1,0 +1,43 @@
+// One collective request; a value, safe to copy and print. Ranks here are indices into the group.
+#pragma once
+
+#include <vector>
+
+#include "base/clock.hpp"
+#include "engine/pieces.hpp"
+#include "kernels/kernels.hpp"
+#include "schedule/step.hpp"
+#include "unisono/types.hpp"
+
+namespace unisono {
+
+struct Call {
+  Collective kind = Collective::barrier;
+  Pieces input;                      // what this rank gives; read only
+  Pieces output;                     // what it gets; may be the same memory as the input
+  DType dtype = DType::uint8;
+  ReduceOp op = ReduceOp::sum;       // read by reductions only
+  int root = 0;                      // read by rooted collectives only
+  int64_t count = 0;                 // elements, as the user counts them: compared between ranks
+  std::vector<int64_t> shape;        // where equal shapes are asked for; compared between ranks
+  double timeout_s = 0;
+
+  Reduction reduction(int ranks) const { return {dtype, op, ranks}; }
+};
+
+// How a collective's buffers fall into chunks: see schedule/schedule.hpp.
+enum class Cut : uint8_t { nothing, whole, parts, data };
+struct Cuts {
+  Cut input, output;
+  bool rooted, reduces;
+};
+Cuts cuts_of(Collective kind);
+
+// Chunk `index` of a buffer, when the data is cut into `chunks` among `ranks`.
+struct ChunkSpace {
+  int chunks = 1;
+  int ranks = 1;
+};
+Bytes chunk_of(const Call& call, Buffer buffer, int index, ChunkSpace space);
+
+}  // namespace unisono

@@ -1,0 +1,192 @@
+// Small calls, by hand. Who writes and who reads which word, and in which order: transport/lane.hpp.
+#include "engine/exchange.hpp"
+
+#include <cstring>
+
+#include "base/check.hpp"
+#include "transport/futex.hpp"
+
+namespace unisono {
+namespace {
+
+void copy_bytes(std::byte* target, const std::byte* source, int64_t bytes) {
+  if (bytes > 0 && target != source) std::memcpy(target, source, static_cast<size_t>(bytes));
+}
+
+bool shows(const Call& call, int me) {
+  if (call.kind == Collective::broadcast || call.kind == Collective::scatter) return me == call.root;
+  if (call.kind == Collective::reduce || call.kind == Collective::gather) return me != call.root;
+  return call.kind != Collective::barrier;
+}
+
+}  // namespace
+
+int64_t contribution_bytes(const Call& call, int ranks) {
+  switch (call.kind) {
+    case Collective::barrier: return 0;
+    case Collective::scatter: return call.output.bytes() * ranks;
+    case Collective::broadcast: return call.output.bytes();
+    default: return call.input.bytes();
+  }
+}
+
+Exchange::Exchange(Lanes& lanes) : lanes_(lanes) { sources_.resize(static_cast<size_t>(lanes.members())); }
+
+void Exchange::start(const Call& call, ExchangeMode mode, uint64_t word, uint64_t tile) {
+  call_ = &call;
+  mode_ = mode;
+  word_ = word;
+  tile_ = tile;
+  shown_bytes_ = contribution_bytes(call, lanes_.members());
+  in_stage_ = shown_bytes_ > staged_bytes;
+  arrived_ = combined_ = false;
+  next_peer_ = 0;
+  CHECK(!in_stage_ || (mode == ExchangeMode::combine && 2 * shown_bytes_ <= lanes_.set_bytes()));
+  show();
+}
+
+std::byte* Exchange::payload(int member) const {
+  if (in_stage_) return lanes_.stage(member, tile_);
+  Slot& slot = lanes_.slot(member, number());
+  return shown_bytes_ <= inline_bytes ? slot.inline_payload : slot.staged;
+}
+
+std::byte* Exchange::result(int member) const {
+  return in_stage_ ? lanes_.stage(member, tile_) + combine_bytes : lanes_.slot(member, number()).result;
+}
+
+void Exchange::show() {
+  if (shows(*call_, lanes_.me())) {
+    std::byte* at = payload(lanes_.me());
+    if (call_->input.is_list()) {
+      for (const Bytes& part : call_->input.parts()) {
+        copy_bytes(at, part.data, part.bytes);
+        at += part.bytes;
+      }
+    } else {
+      copy_bytes(at, call_->input.whole().data, call_->input.bytes());
+    }
+  }
+  FAULT_POINT("exchange_shown");
+  lanes_.slot(lanes_.me(), number()).word.store(word_, std::memory_order_release);
+  if (mode_ == ExchangeMode::slot) lanes_.wake_peers();
+}
+
+Turn Exchange::turn() {
+  if (mode_ == ExchangeMode::slot) {
+    for (; next_peer_ < lanes_.members(); ++next_peer_) {
+      if (next_peer_ == lanes_.me()) continue;
+      if (lanes_.slot(next_peer_, number()).word.load(std::memory_order_acquire) != word_) return Turn::blocked;
+    }
+  } else {
+    bool last = !arrived_ && arrive();
+    arrived_ = true;
+    if (last) combine();
+    if (!at_least(call_of(lanes_.shared().result.load(std::memory_order_acquire)), number())) return Turn::blocked;
+  }
+  FAULT_POINT("exchange_seen");
+  take();
+  return Turn::done;
+}
+
+// The count starts anew with every call number, so a call that failed leaves nothing to reset; who comes too late, into
+// a count that others have left behind, is not counted.
+bool Exchange::arrive() {
+  std::atomic<uint64_t>& arrivals = lanes_.shared().arrivals;
+  uint64_t seen = arrivals.load(std::memory_order_relaxed);
+  while (true) {
+    uint64_t next = call_of(seen) == number() ? seen + 1 : make_word(number(), 1);
+    if (call_of(seen) != number() && at_least(call_of(seen), number())) return false;
+    if (arrivals.compare_exchange_weak(seen, next, std::memory_order_acq_rel, std::memory_order_relaxed))
+      return static_cast<uint32_t>(next) == static_cast<uint32_t>(lanes_.members());
+  }
+}
+
+bool Exchange::all_match() const {
+  for (int member = 0; member < lanes_.members(); ++member)
+    if (lanes_.slot(member, number()).word.load(std::memory_order_acquire) != word_) return false;
+  return true;
+}
+
+// The last arriver works for all: it has every contribution in its cache by then, or fetches each once.
+void Exchange::combine() {
+  if (!all_match()) return;  // whoever examines next finds the difference and tells all
+  if (call_->kind == Collective::all_reduce) {
+    for (int member = 0; member < lanes_.members(); ++member) sources_[static_cast<size_t>(member)] = payload(member);
+    reduce(call_->reduction(lanes_.members()), {.target = result(lanes_.me()),
+                                                .second_target = call_->output.whole().data,
+                                                .sources = sources_,
+                                                .count = call_->count});
+    combined_ = true;
+  }
+  FAULT_POINT("exchange_combined");
+  LaneControl& shared = lanes_.shared();
+  shared.result.store(make_word(number(), static_cast<uint32_t>(lanes_.me())), std::memory_order_release);
+  shared.released.store(number(), std::memory_order_release);
+  futex_wake(shared.released, INT32_MAX);
+  lanes_.wake_peers();
+}
+
+void Exchange::copy_from(int peer, int64_t offset, Bytes target) const {
+  copy_bytes(target.data, payload(peer) + offset, target.bytes);
+}
+
+void Exchange::take() {
+  const int me = lanes_.me(), ranks = lanes_.members();
+  const bool root = me == call_->root;
+  switch (call_->kind) {
+    case Collective::barrier: return;
+    case Collective::all_reduce:
+    case Collective::reduce_scatter: return take_reduction();
+    case Collective::reduce:
+      if (root) take_reduction();
+      return;
+    case Collective::broadcast:
+      if (!root) copy_from(call_->root, 0, call_->output.whole());
+      return;
+    case Collective::scatter:
+      if (root)
+        copy_bytes(call_->output.whole().data, call_->input.part(me, ranks).data, call_->output.bytes());
+      else
+        copy_from(call_->root, me * call_->output.bytes(), call_->output.whole());
+      return;
+    case Collective::gather:
+    case Collective::all_gather:
+      if (call_->kind == Collective::gather && !root) return;
+      for (int peer = 0; peer < ranks; ++peer) {
+        Bytes target = call_->output.part(peer, ranks);
+        if (peer == me)
+          copy_bytes(target.data, call_->input.whole().data, target.bytes);
+        else
+          copy_from(peer, 0, target);
+      }
+      return;
+    case Collective::all_to_all:
+      for (int peer = 0; peer < ranks; ++peer) {
+        Bytes target = call_->output.part(peer, ranks);
+        if (peer == me)
+          copy_bytes(target.data, call_->input.part(me, ranks).data, target.bytes);
+        else
+          copy_from(peer, call_->input.part_offset(me, ranks), target);
+      }
+      return;
+  }
+}
+
+void Exchange::take_reduction() {
+  const int me = lanes_.me(), ranks = lanes_.members();
+  Bytes target = call_->output.whole();
+  if (call_->kind == Collective::all_reduce && mode_ == ExchangeMode::combine) {
+    int combiner = static_cast<int>(lanes_.shared().result.load(std::memory_order_relaxed) & 0xffff);
+    if (!combined_ && combiner < ranks) copy_bytes(target.data, result(combiner), target.bytes);
+    return;
+  }
+  bool scattered = call_->kind == Collective::reduce_scatter;
+  int64_t offset = scattered ? call_->input.part_offset(me, ranks) : 0;
+  for (int peer = 0; peer < ranks; ++peer) sources_[static_cast<size_t>(peer)] = payload(peer) + offset;
+  sources_[static_cast<size_t>(me)] = scattered ? call_->input.part(me, ranks).data : call_->input.whole().data;
+  reduce(call_->reduction(ranks), {.target = target.data, .sources = sources_,
+                                   .count = target.bytes / element_bytes(call_->dtype)});
+}
+
+}  // namespace unisono

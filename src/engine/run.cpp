@@ -1,0 +1,217 @@
+// Binding a Schedule to buffers and performing its steps. Order of words and flags: transport/lane.hpp. A step returns
+// false when it cannot be done yet; it is then tried again, and nothing before it is repeated. Links: run_links.cpp.
+#include "engine/run.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.hpp"
+#include "transport/peer_memory.hpp"
+
+namespace unisono {
+namespace {
+
+bool uses_link(StepKind kind) {
+  return kind == StepKind::send || kind == StepKind::receive || kind == StepKind::receive_reduce;
+}
+
+bool reads_private_memory(const Step& step) {
+  return (step.kind == StepKind::read_peer || step.kind == StepKind::reduce_peers) && step.source.buffer != Buffer::stage;
+}
+
+}  // namespace
+
+Status Run::prepare(const Call& call, const Assignment& assignment) {
+  call_ = &call;
+  assignment_ = assignment;
+  failure_ = {};
+  const Schedule& schedule = *assignment.schedule;
+  uses_links_ = reads_peers_ = false;
+  int64_t longest = 0;
+  for (const Step& step : schedule.steps) {
+    uses_links_ |= uses_link(step.kind);
+    reads_peers_ |= reads_private_memory(step);
+    if (step.kind == StepKind::send) RETURN_IF_ERROR(links_.open_to(step.peer));
+    for (ChunkRef ref : {step.source, step.own, step.target}) longest = std::max(longest, chunk_bytes(ref));
+  }
+  CHECK(schedule.stage_slots == 0 || assignment.tile_bytes * schedule.stage_slots <= lanes_.set_bytes());
+  slot_bytes_ = assignment.tile_bytes;
+  if (uses_links_ || (reads_peers_ && schedule.stage_slots == 0)) assignment_.window = 1;
+  if (uses_links_) assignment_.tile_bytes = std::max<int64_t>(longest, 1);
+  tiles_ = std::max<int64_t>((longest + assignment_.tile_bytes - 1) / assignment_.tile_bytes, 1);
+  scratch_.resize(static_cast<size_t>(schedule.scratch_chunks * longest));
+  sources_.resize(static_cast<size_t>(lanes_.members()));
+  if (reads_peers_) landing_.resize(static_cast<size_t>(lanes_.members() * std::min(assignment_.tile_bytes, longest)));
+  return Status::success();
+}
+
+void Run::start(uint64_t word, uint64_t base_tile) {
+  word_ = word;
+  base_tile_ = base_tile;
+  oldest_ = gate_next_ = 0;
+  received_bytes_ = 0;
+  sends_.clear();
+  std::fill(std::begin(done_steps_), std::end(done_steps_), 0);
+  if (!uses_links_ && assignment_.schedule->stage_slots > 0) return;
+  lanes_.wake_peers();  // nothing is staged, so the announcement itself is what peers may be waiting for
+}
+
+Turn Run::turn() {
+  bool progressed = progress_sends();
+  if (uses_links_ && !pass_gate()) return Turn::blocked;
+  const auto steps = static_cast<int64_t>(assignment_.schedule->steps.size());
+  for (int64_t tile = oldest_; tile < std::min(oldest_ + assignment_.window, tiles_); ++tile) progressed |= turn_tile(tile);
+  while (oldest_ < tiles_ && done_steps(oldest_) == steps) {
+    done_steps(oldest_) = 0;
+    ++oldest_;
+    progressed = true;
+  }
+  if (!failure_.ok()) return Turn::blocked;
+  if (oldest_ == tiles_ && sends_.empty() && pass_gate()) {
+    if (uses_links_) finish_average();
+    return Turn::done;
+  }
+  return progressed ? Turn::progressed : Turn::blocked;
+}
+
+bool Run::turn_tile(int64_t tile) {
+  auto limit = static_cast<int64_t>(assignment_.schedule->steps.size());
+  if (tile > oldest_) limit = std::min(limit, done_steps(tile - 1));
+  bool progressed = false;
+  for (int64_t& done = done_steps(tile); done < limit && failure_.ok();) {
+    const Step& step = step_at(done);
+    if (!perform(step, tile)) break;
+    done += fused_with_next(step, tile) ? 2 : 1;
+    progressed = true;
+  }
+  return progressed;
+}
+
+// Whether everybody has announced exactly this call; once it has been seen of a peer it stays true.
+bool Run::pass_gate() {
+  const uint32_t ring_index = call_of(word_) % static_cast<uint32_t>(lanes_.ring());
+  for (; gate_next_ < lanes_.members(); ++gate_next_) {
+    if (gate_next_ == lanes_.me()) continue;
+    if (lanes_.control(gate_next_).words[ring_index].load(std::memory_order_acquire) != word_) return false;
+  }
+  return true;
+}
+
+bool Run::perform(const Step& step, int64_t tile) {
+  if (step.target.buffer == Buffer::output && !pass_gate()) return false;
+  FAULT_POINT("run_step");
+  switch (step.kind) {
+    case StepKind::publish: publish(step.flag, tile); return true;
+    case StepKind::await: return await_flags(step, tile);
+    case StepKind::read_peer: return read_peer(step, tile);
+    case StepKind::reduce_peers: return reduce_peers(step, tile);
+    case StepKind::send: {
+      Place source = place(step.source, tile);
+      sends_.push_back({step.peer, source.data, source.bytes});
+      progress_sends();
+      return true;
+    }
+    case StepKind::receive:
+    case StepKind::receive_reduce: return receive(step, tile);
+    case StepKind::copy:
+    case StepKind::reduce:
+      if (is_being_sent(place(step.target, tile))) return false;
+      copy(step, tile);
+      return true;
+  }
+  return false;
+}
+
+int64_t Run::chunk_bytes(ChunkRef ref) const {
+  if (ref.buffer == Buffer::input || ref.buffer == Buffer::output)
+    return chunk_of(*call_, ref.buffer, ref.chunk, {assignment_.schedule->chunks, lanes_.members()}).bytes;
+  if (ref.buffer == Buffer::scratch)
+    return chunk_of(*call_, Buffer::input, ref.chunk, {assignment_.schedule->chunks, lanes_.members()}).bytes;
+  return 0;
+}
+
+// Where a chunk's part in this tile lies. A stage slot has no length of its own: the other operand says how much moves.
+Run::Place Run::place(ChunkRef ref, int64_t tile) const {
+  if (ref.buffer == Buffer::none) return {};
+  if (ref.buffer == Buffer::stage) return {stage_of(lanes_.me(), ref.chunk, tile), INT64_MAX};
+  int64_t chunk = chunk_bytes(ref), from = std::min(tile * assignment_.tile_bytes, chunk);
+  int64_t bytes = std::min(assignment_.tile_bytes, chunk - from);
+  if (ref.buffer == Buffer::scratch) {
+    auto each = static_cast<int64_t>(scratch_.size()) / std::max(assignment_.schedule->scratch_chunks, 1);
+    return {const_cast<std::byte*>(scratch_.data()) + ref.chunk * each + from, bytes};
+  }
+  Bytes whole = chunk_of(*call_, ref.buffer, ref.chunk, {assignment_.schedule->chunks, lanes_.members()});
+  return {whole.data + from, bytes};
+}
+
+std::byte* Run::stage_of(int member, int slot, int64_t tile) const {
+  return lanes_.stage(member, base_tile_ + static_cast<uint64_t>(tile)) + slot * slot_bytes_;
+}
+
+void Run::publish(int flag, int64_t tile) {
+  lanes_.mine().flags[flag].store(make_word(call_of(word_), static_cast<uint32_t>(tile + 1)), std::memory_order_release);
+  lanes_.wake_peers();
+}
+
+bool Run::await_flags(const Step& step, int64_t tile) {
+  const uint64_t wanted = make_word(call_of(word_), static_cast<uint32_t>(tile + 1));
+  const int first = step.peer == everyone ? 0 : step.peer;
+  const int last = step.peer == everyone ? lanes_.members() - 1 : step.peer;
+  for (int peer = first; peer <= last; ++peer) {
+    if (peer == lanes_.me()) continue;
+    if (!at_least(lanes_.control(peer).flags[step.flag].load(std::memory_order_acquire), wanted)) return false;
+  }
+  return true;
+}
+
+// In the peer's private memory: the same place in the same buffer, since all ranks made the same call.
+uint64_t Run::peer_address(const Step& step, int peer, int64_t tile) const {
+  LaneControl& control = lanes_.control(peer);
+  bool input = step.source.buffer == Buffer::input;
+  uint64_t base = (input ? control.input_address : control.output_address).load(std::memory_order_relaxed);
+  const std::byte* here = (input ? call_->input : call_->output).whole().data;
+  Bytes chunk = chunk_of(*call_, step.source.buffer, step.source.chunk, {assignment_.schedule->chunks, lanes_.members()});
+  return base + static_cast<uint64_t>(chunk.data - here) + static_cast<uint64_t>(tile * assignment_.tile_bytes);
+}
+
+bool Run::read_peer(const Step& step, int64_t tile) {
+  Place target = place(step.target, tile);
+  if (target.bytes <= 0) return true;
+  if (step.source.buffer == Buffer::stage) {
+    std::memcpy(target.data, stage_of(step.peer, step.source.chunk, tile), static_cast<size_t>(target.bytes));
+    return true;
+  }
+  return read_memory_of(lanes_.member(step.peer), target.data, peer_address(step, step.peer, tile), target.bytes);
+}
+
+bool Run::reduce_peers(const Step& step, int64_t tile) {
+  Place own = place(step.own, tile), target = place(step.target, tile);
+  if (own.bytes <= 0) return true;
+  for (int peer = 0; peer < lanes_.members(); ++peer) {
+    std::byte* source = own.data;
+    if (peer != lanes_.me() && step.source.buffer == Buffer::stage) {
+      source = stage_of(peer, step.source.chunk, tile);
+    } else if (peer != lanes_.me()) {
+      source = landing_.data() + peer * own.bytes;
+      if (!read_memory_of(lanes_.member(peer), source, peer_address(step, peer, tile), own.bytes)) return false;
+    }
+    sources_[static_cast<size_t>(peer)] = source;
+  }
+  void* second = fused_with_next(step, tile) ? place(step_at(done_steps(tile) + 1).target, tile).data : nullptr;
+  reduce(call_->reduction(lanes_.members()), {.target = target.data,
+                                              .second_target = second,
+                                              .sources = sources_,
+                                              .count = own.bytes / element_bytes(call_->dtype)});
+  return true;
+}
+
+// A reduction whose result is then copied writes both places in one pass.
+bool Run::fused_with_next(const Step& step, int64_t tile) const {
+  if (step.kind != StepKind::reduce_peers) return false;
+  auto next = static_cast<size_t>(done_steps_[tile % max_window] + 1);
+  const std::vector<Step>& steps = assignment_.schedule->steps;
+  return next < steps.size() && steps[next].kind == StepKind::copy && steps[next].source == step.target &&
+         steps[next].target.buffer == Buffer::stage;
+}
+
+}  // namespace unisono

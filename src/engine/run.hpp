@@ -1,0 +1,96 @@
+// A Schedule at work on real buffers.
+//
+// Long chunks are cut into tiles and the whole schedule is performed once per tile, with up to `window` tiles in flight:
+//
+//   tile t   uses the slot set (base + t) % slot_sets of every lane
+//   tile t   starts only when this rank has finished tile t - window
+//   tile t   performs step i only when tile t - 1 has performed it, so flags are published in order
+//
+// With twice as many slot sets as tiles in flight no acknowledgement is needed (schedule/verify.cpp proves it for every
+// algorithm). `base` counts the tiles of all calls that passed the gate, which is the same number on all ranks.
+//
+// The gate: no step writes output, and no byte enters a link, before this rank has seen that everybody made the same call.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/call.hpp"
+#include "schedule/schedule.hpp"
+#include "transport/lanes.hpp"
+#include "transport/links.hpp"
+#include "transport/waiting.hpp"
+
+namespace unisono {
+
+inline constexpr int max_window = slot_sets / 2;
+
+// What the planner decided for one call, as the engine needs it.
+struct Assignment {
+  const Schedule* schedule = nullptr;
+  int64_t tile_bytes = 0;
+  int window = 1;
+};
+
+class Run {
+ public:
+  Run(Lanes& lanes, Links& links) : lanes_(lanes), links_(links) {}
+
+  Status prepare(const Call& call, const Assignment& assignment);  // before announcing: takes what memory it needs
+  void start(uint64_t word, uint64_t base_tile);
+  Turn turn();
+  int64_t tiles() const { return tiles_; }
+  const Status& failure() const { return failure_; }
+
+ private:
+  struct Place {  // an operand: where it lies and how long it is in this tile
+    std::byte* data = nullptr;
+    int64_t bytes = 0;
+  };
+  struct PendingSend {
+    int peer;
+    const std::byte* data;
+    int64_t bytes;
+  };
+
+  int64_t chunk_bytes(ChunkRef ref) const;
+  Place place(ChunkRef ref, int64_t tile) const;
+  std::byte* stage_of(int member, int slot, int64_t tile) const;
+  uint64_t peer_address(const Step& step, int peer, int64_t tile) const;
+  bool pass_gate();
+  bool turn_tile(int64_t tile);
+  bool perform(const Step& step, int64_t tile);
+  bool await_flags(const Step& step, int64_t tile);
+  void publish(int flag, int64_t tile);
+  bool read_peer(const Step& step, int64_t tile);
+  bool reduce_peers(const Step& step, int64_t tile);
+  bool receive(const Step& step, int64_t tile);
+  bool progress_sends();
+  bool is_being_sent(const Place& target) const;
+  void copy(const Step& step, int64_t tile);
+  void finish_average();
+  bool fused_with_next(const Step& step, int64_t tile) const;
+  const Step& step_at(int64_t index) const { return assignment_.schedule->steps[static_cast<size_t>(index)]; }
+  int64_t& done_steps(int64_t tile) { return done_steps_[tile % max_window]; }
+
+  Lanes& lanes_;
+  Links& links_;
+  const Call* call_ = nullptr;
+  Assignment assignment_;
+  uint64_t word_ = 0;
+  uint64_t base_tile_ = 0;
+  int64_t tiles_ = 1;
+  int64_t slot_bytes_ = 0;
+  int64_t oldest_ = 0;      // the first tile that is not finished
+  bool uses_links_ = false;
+  bool reads_peers_ = false;  // private memory of peers, not only their stage
+  int gate_next_ = 0;
+  int64_t received_bytes_ = 0;  // of the receive at hand
+  int64_t done_steps_[max_window] = {};
+  std::vector<PendingSend> sends_;
+  std::vector<std::byte> scratch_, landing_;
+  std::vector<const void*> sources_;
+  Status failure_;
+};
+
+}  // namespace unisono

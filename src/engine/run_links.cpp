@@ -1,0 +1,103 @@
+// The steps of a Run that move bytes through links, and those that touch only this rank's memory. See run.hpp.
+//
+// On links a chunk travels as a stream: whatever fits goes at once and the rest later, so a send never holds up the
+// receive after it. Contributions are scaled (premul_sum) when they are first copied, and averages divided at the end,
+// since no single pass sees them all.
+#include <cstring>
+
+#include "base/check.hpp"
+#include "engine/run.hpp"
+
+namespace unisono {
+
+// Sends to one peer go out in the order posted; sends to different peers do not wait for each other.
+bool Run::progress_sends() {
+  bool moved = false;
+  for (size_t index = 0; index < sends_.size(); ++index) {
+    PendingSend& send = sends_[index];
+    bool behind = false;
+    for (size_t earlier = 0; earlier < index; ++earlier)
+      behind |= sends_[earlier].peer == send.peer && sends_[earlier].bytes > 0;
+    if (behind || send.bytes == 0) continue;
+    int64_t sent = links_.send(send.peer, send.data, send.bytes);
+    send.data += sent;
+    send.bytes -= sent;
+    moved |= sent > 0;
+  }
+  if (moved) lanes_.wake_peers();
+  std::erase_if(sends_, [](const PendingSend& send) { return send.bytes == 0; });
+  return moved;
+}
+
+bool Run::is_being_sent(const Place& target) const {
+  for (const PendingSend& send : sends_)
+    if (send.data < target.data + target.bytes && target.data < send.data + send.bytes) return true;
+  return false;
+}
+
+bool Run::receive(const Step& step, int64_t tile) {
+  Place target = place(step.target, tile);
+  if (is_being_sent(target)) return false;
+  const int64_t element = element_bytes(call_->dtype);
+  bool moved = false;
+  while (received_bytes_ < target.bytes) {
+    auto [data, ready] = links_.ready(step.peer, target.bytes - received_bytes_, element);
+    if (ready == 0) break;
+    std::byte* at = target.data + received_bytes_;
+    if (step.kind == StepKind::receive) {
+      std::memcpy(at, data, static_cast<size_t>(ready));
+    } else {
+      const void* peer_first[] = {data, at};
+      const void* mine_first[] = {at, data};
+      reduce(call_->reduction(lanes_.members()), {.target = at,
+                                                  .sources = step.peer < lanes_.me() ? peer_first : mine_first,
+                                                  .count = ready / element,
+                                                  .contributions = false,
+                                                  .complete = false});
+    }
+    links_.consume(step.peer, ready);
+    received_bytes_ += ready;
+    moved = true;
+  }
+  if (moved) lanes_.wake_peers();  // room was made
+  if (received_bytes_ < target.bytes) return false;
+  received_bytes_ = 0;
+  return true;
+}
+
+void Run::copy(const Step& step, int64_t tile) {
+  Place source = place(step.source, tile), target = place(step.target, tile);
+  int64_t bytes = std::min(source.bytes, target.bytes);
+  if (bytes <= 0) return;
+  Cuts cuts = cuts_of(call_->kind);
+  if (step.kind == StepKind::reduce) {
+    const void* sources[] = {target.data, source.data};
+    return unisono::reduce(call_->reduction(lanes_.members()), {.target = target.data,
+                                                                .sources = sources,
+                                                                .count = bytes / element_bytes(call_->dtype),
+                                                                .contributions = false,
+                                                                .complete = false});
+  }
+  if (uses_links_ && cuts.reduces && step.source.buffer == Buffer::input) {
+    const void* sources[] = {source.data};
+    return unisono::reduce(call_->reduction(lanes_.members()), {.target = target.data,
+                                                                .sources = sources,
+                                                                .count = bytes / element_bytes(call_->dtype),
+                                                                .complete = false});
+  }
+  if (source.data != target.data) std::memcpy(target.data, source.data, static_cast<size_t>(bytes));
+}
+
+void Run::finish_average() {
+  bool has_result = cuts_of(call_->kind).reduces && (!cuts_of(call_->kind).rooted || lanes_.me() == call_->root);
+  if (!has_result || call_->op.kind != ReduceKind::avg) return;
+  Bytes output = call_->output.whole();
+  const void* sources[] = {output.data};
+  unisono::reduce(call_->reduction(lanes_.members()), {.target = output.data,
+                                                       .sources = sources,
+                                                       .count = output.bytes / element_bytes(call_->dtype),
+                                                       .contributions = false,
+                                                       .complete = true});
+}
+
+}  // namespace unisono

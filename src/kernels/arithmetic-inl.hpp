@@ -1,0 +1,58 @@
+// Which lanes can be added and multiplied: one list for sums.cpp and products.cpp.
+// Compiled once per instruction set, hence the toggling guard.
+#if defined(UNISONO_KERNELS_ARITHMETIC_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef UNISONO_KERNELS_ARITHMETIC_INL
+#undef UNISONO_KERNELS_ARITHMETIC_INL
+#else
+#define UNISONO_KERNELS_ARITHMETIC_INL
+#endif
+
+#include "kernels/formats-inl.hpp"
+#include "kernels/job.hpp"
+#include "kernels/lanes-inl.hpp"
+#include "kernels/pass-inl.hpp"
+#include "kernels/targets.hpp"
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace unisono::HWY_NAMESPACE {
+
+// The product of lanes, wrapping where they are integers. Highway multiplies everything but bytes.
+template <class V>
+HWY_INLINE V times(V left, V right) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (sizeof(hn::TFromV<V>) == 1) {
+    const hn::DFromV<V> bytes;
+    const hn::RepartitionToWide<decltype(bytes)> pairs;
+    const auto even = hn::Mul(hn::BitCast(pairs, left), hn::BitCast(pairs, right));
+    const auto odd = hn::Mul(hn::ShiftRight<8>(hn::BitCast(pairs, left)), hn::ShiftRight<8>(hn::BitCast(pairs, right)));
+    return hn::BitCast(bytes, hn::Or(hn::And(even, hn::Set(pairs, 0xFF)), hn::ShiftLeft<8>(odd)));
+  } else
+#endif
+  {
+    return hn::Mul(left, right);
+  }
+}
+
+template <template <class> class Type>
+Kernel arithmetic_kernel(Lane lane) {
+  switch (lane) {
+    case Lane::u8: return run<Type<PlainLanes<uint8_t>>>;
+    case Lane::u16: return run<Type<PlainLanes<uint16_t>>>;
+    case Lane::u32: return run<Type<PlainLanes<uint32_t>>>;
+    case Lane::u64: return run<Type<PlainLanes<uint64_t>>>;
+    case Lane::e4m3: return run<Type<WidenedLanes<Float8E4m3>>>;
+    case Lane::e5m2: return run<Type<WidenedLanes<Float8E5m2>>>;
+    case Lane::f16: return run<Type<WidenedLanes<Float16>>>;
+    case Lane::bf16: return run<Type<WidenedLanes<Bfloat16>>>;
+    case Lane::f32: return run<Type<PlainLanes<float>>>;
+    case Lane::f64: return run<Type<PlainLanes<double>>>;
+    default: return nullptr;
+  }
+}
+
+}  // namespace unisono::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,196 @@
+// The one table of what each dtype can be reduced by, and how; check_reduction and reduce only look things up in it.
+// Next: sums.cpp for a family of kernels, pass-inl.hpp for the walk through memory that all of them share.
+#include "kernels/kernels.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <type_traits>
+#include <utility>
+
+#include "base/check.hpp"
+#include "kernels/job.hpp"
+
+namespace unisono {
+namespace {
+
+// Which kernel, and how many lanes an element makes: complex numbers add as two floats, integers xor as bytes.
+struct Choice {
+  Kernel (*family)(Lane lane) = nullptr;
+  Lane lane = Lane::none;
+  uint8_t lanes_per_element = 1;
+};
+
+struct Row {
+  DType dtype;
+  Choice sum = {}, scaled_sum = {}, product = {}, min = {}, max = {}, band = {}, bor = {}, bxor = {};
+  void (*divide)(void* data, size_t count, int divisor) = nullptr;  // integers: avg divides after the sum, toward zero
+};
+
+template <typename Integer>
+void divide(void* data, size_t count, int divisor) {
+  using Wide = std::conditional_t<std::is_signed_v<Integer>, int64_t, uint64_t>;
+  auto* bytes = static_cast<std::byte*>(data);
+  for (size_t index = 0; index < count; ++index, bytes += sizeof(Integer)) {
+    Integer value;
+    std::memcpy(&value, bytes, sizeof(value));
+    value = static_cast<Integer>(static_cast<Wide>(value) / static_cast<Wide>(divisor));
+    std::memcpy(bytes, &value, sizeof(value));
+  }
+}
+
+// Signed integers wrap as unsigned ones do; only their order differs.
+template <typename Integer>
+constexpr Row integers(DType dtype, Lane wrapping, Lane ordered) {
+  constexpr uint8_t bytes = sizeof(Integer);
+  return {.dtype = dtype,
+          .sum = {sum_kernel, wrapping},
+          .scaled_sum = {scaled_sum_kernel, wrapping},
+          .product = {product_kernel, wrapping},
+          .min = {min_kernel, ordered},
+          .max = {max_kernel, ordered},
+          .band = {and_kernel, Lane::u8, bytes},
+          .bor = {or_kernel, Lane::u8, bytes},
+          .bxor = {xor_kernel, Lane::u8, bytes},
+          .divide = divide<Integer>};
+}
+
+constexpr Row floats(DType dtype, Lane lane) {
+  return {.dtype = dtype,
+          .sum = {sum_kernel, lane},
+          .scaled_sum = {scaled_sum_kernel, lane},
+          .product = {product_kernel, lane},
+          .min = {min_kernel, lane},
+          .max = {max_kernel, lane}};
+}
+
+constexpr Row complex_numbers(DType dtype, Lane part, Lane whole) {
+  return {.dtype = dtype,
+          .sum = {sum_kernel, part, 2},
+          .scaled_sum = {scaled_sum_kernel, part, 2},
+          .product = {product_kernel, whole}};
+}
+
+constexpr Row booleans(DType dtype) {
+  constexpr Choice any_of = {or_kernel, Lane::boolean};
+  constexpr Choice all_of = {and_kernel, Lane::boolean};
+  return {.dtype = dtype,
+          .sum = any_of,
+          .product = all_of,
+          .min = all_of,
+          .max = any_of,
+          .band = all_of,
+          .bor = any_of,
+          .bxor = {xor_kernel, Lane::boolean}};
+}
+
+constexpr Row only_moved(DType dtype) { return {.dtype = dtype}; }
+
+constexpr Row rows[] = {
+    booleans(DType::boolean),
+    integers<int8_t>(DType::int8, Lane::u8, Lane::i8),
+    integers<int16_t>(DType::int16, Lane::u16, Lane::i16),
+    integers<int32_t>(DType::int32, Lane::u32, Lane::i32),
+    integers<int64_t>(DType::int64, Lane::u64, Lane::i64),
+    integers<uint8_t>(DType::uint8, Lane::u8, Lane::u8),
+    integers<uint16_t>(DType::uint16, Lane::u16, Lane::u16),
+    integers<uint32_t>(DType::uint32, Lane::u32, Lane::u32),
+    integers<uint64_t>(DType::uint64, Lane::u64, Lane::u64),
+    floats(DType::float16, Lane::f16),
+    floats(DType::bfloat16, Lane::bf16),
+    floats(DType::float32, Lane::f32),
+    floats(DType::float64, Lane::f64),
+    complex_numbers(DType::complex64, Lane::f32, Lane::c64),
+    complex_numbers(DType::complex128, Lane::f64, Lane::c128),
+    floats(DType::float8_e4m3fn, Lane::e4m3),
+    floats(DType::float8_e5m2, Lane::e5m2),
+    only_moved(DType::float8_e4m3fnuz),
+    only_moved(DType::float8_e5m2fnuz),
+    only_moved(DType::float8_e8m0fnu),
+};
+
+constexpr bool in_order_of_dtypes() {
+  for (size_t index = 0; index < std::size(rows); ++index)
+    if (rows[index].dtype != static_cast<DType>(index)) return false;
+  return true;
+}
+static_assert(in_order_of_dtypes());
+
+const Row& row_of(DType dtype) { return rows[static_cast<size_t>(dtype)]; }
+
+// The column of each ReduceKind, in its order. A contribution that is scaled, or a float total that is divided, goes
+// through scaled_sum instead.
+constexpr Choice Row::*columns[] = {&Row::sum,  &Row::sum, &Row::product, &Row::min, &Row::max,
+                                    &Row::band, &Row::bor, &Row::bxor,    &Row::sum};
+
+bool is_scaled(ReduceKind kind) { return kind == ReduceKind::avg || kind == ReduceKind::premul_sum; }
+
+uint64_t modulo_two_to_64(double whole) {
+  const double remainder = std::fmod(whole, 0x1p64);
+  return remainder < 0 ? uint64_t{0} - static_cast<uint64_t>(-remainder) : static_cast<uint64_t>(remainder);
+}
+
+template <typename... Values>
+Status refused(fmt::format_string<Values...> text, Values&&... values) {
+  return Status(ErrorCode::argument, fmt::format(text, std::forward<Values>(values)...));
+}
+
+// avg of a complete integer total: the wrapped sum first, then one more pass that divides it where it lies.
+void average_integers(const Row& row, Job job, int ranks) {
+  void* const second_target = std::exchange(job.second_target, nullptr);
+  row.sum.family(row.sum.lane)(job);
+  row.divide(job.target, job.count, ranks);
+  if (second_target != nullptr)
+    std::memcpy(second_target, job.target, job.count * static_cast<size_t>(element_bytes(row.dtype)));
+}
+
+}  // namespace
+
+Status check_reduction(const Reduction& reduction) {
+  const Row& row = row_of(reduction.dtype);
+  const ReduceKind kind = reduction.op.kind;
+  const std::string_view op = name_of(kind);
+  const std::string_view dtype = name_of(reduction.dtype);
+  if (row.sum.family == nullptr) return refused("{} of {}: numbers of this dtype can be moved, not reduced", op, dtype);
+  if ((row.*columns[static_cast<size_t>(kind)]).family == nullptr) {
+    if (kind == ReduceKind::min || kind == ReduceKind::max)
+      return refused("{} of {}: complex numbers have no order", op, dtype);
+    return refused("{} of {}: bitwise operations need integers or bool", op, dtype);
+  }
+  if (is_scaled(kind) && row.scaled_sum.family == nullptr)
+    return refused("{} of {}: use max for 'any' or min for 'all', or convert to a number first", op, dtype);
+  if (kind == ReduceKind::avg && reduction.ranks < 1)
+    return refused("{} of {}: cannot divide by {} ranks", op, dtype, reduction.ranks);
+  const double factor = reduction.op.factor;
+  if (kind == ReduceKind::premul_sum && row.divide != nullptr && (!std::isfinite(factor) || factor != std::trunc(factor)))
+    return refused("{} of {}: integers need a whole factor, not {}", op, dtype, factor);
+  return Status::success();
+}
+
+void reduce(const Reduction& reduction, const Operands& operands) {
+  const Row& row = row_of(reduction.dtype);
+  const ReduceKind kind = reduction.op.kind;
+  const bool multiplies = kind == ReduceKind::premul_sum && operands.contributions && reduction.op.factor != 1.0;
+  const bool divides = kind == ReduceKind::avg && operands.complete && reduction.ranks != 1;
+  const Choice& choice = multiplies || (divides && row.divide == nullptr) ? row.scaled_sum
+                                                                          : row.*columns[static_cast<size_t>(kind)];
+  CHECK(choice.family != nullptr && !operands.sources.empty());
+
+  Job job = {.target = operands.target,
+             .second_target = operands.second_target,
+             .sources = operands.sources,
+             .count = static_cast<size_t>(operands.count) * choice.lanes_per_element};
+  if (multiplies) {
+    job.factor = reduction.op.factor;
+    if (row.divide != nullptr) job.whole_factor = modulo_two_to_64(job.factor);
+  }
+  if (divides) {
+    if (row.divide != nullptr) return average_integers(row, job, reduction.ranks);
+    job.divisor = reduction.ranks;
+  }
+  choice.family(choice.lane)(job);
+}
+
+}  // namespace unisono

@@ -1,0 +1,76 @@
+// Vectors from memory and back, whole or in part. Compiled once per instruction set, hence the toggling guard.
+//
+// Only a count smaller than one vector is loaded in part (see pass-inl.hpp). Lanes past the count are zero, are computed
+// on like any other, and are not stored, so an element's bits do not depend on where in a vector it lay.
+#if defined(UNISONO_KERNELS_MEMORY_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef UNISONO_KERNELS_MEMORY_INL
+#undef UNISONO_KERNELS_MEMORY_INL
+#else
+#define UNISONO_KERNELS_MEMORY_INL
+#endif
+
+#include <cstddef>
+#include <cstring>
+
+#include "kernels/targets.hpp"
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace unisono::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// How much of a vector a load or a store covers.
+struct Whole {};
+struct Part {
+  size_t count;
+};
+
+template <class Tag>
+HWY_INLINE hn::Vec<Tag> fetch(Tag tag, const hn::TFromD<Tag>* from, Whole) {
+#if HWY_TARGET == HWY_SCALAR
+  hn::TFromD<Tag> value;  // a plain dereference, as SCALAR would do it, must not be given an unaligned address
+  std::memcpy(&value, from, sizeof(value));
+  return hn::Set(tag, value);
+#else
+  return hn::LoadU(tag, from);
+#endif
+}
+
+template <class Tag>
+HWY_INLINE void put(hn::Vec<Tag> value, [[maybe_unused]] Tag tag, hn::TFromD<Tag>* to, Whole) {
+#if HWY_TARGET == HWY_SCALAR
+  const hn::TFromD<Tag> lane = hn::GetLane(value);
+  std::memcpy(to, &lane, sizeof(lane));
+#else
+  hn::StoreU(value, tag, to);
+#endif
+}
+
+// Where the instruction set cannot leave out lanes, the part goes through a vector's worth of stack.
+template <class Tag>
+HWY_INLINE hn::Vec<Tag> fetch(Tag tag, const hn::TFromD<Tag>* from, Part part) {
+#if HWY_MEM_OPS_MIGHT_FAULT
+  HWY_ALIGN hn::TFromD<Tag> lanes[hn::MaxLanes(tag)] = {};
+  std::memcpy(lanes, from, part.count * sizeof(lanes[0]));
+  return hn::Load(tag, lanes);
+#else
+  return hn::MaskedLoad(hn::FirstN(tag, part.count), tag, from);
+#endif
+}
+
+template <class Tag>
+HWY_INLINE void put(hn::Vec<Tag> value, Tag tag, hn::TFromD<Tag>* to, Part part) {
+#if HWY_MEM_OPS_MIGHT_FAULT
+  HWY_ALIGN hn::TFromD<Tag> lanes[hn::MaxLanes(tag)];
+  hn::Store(value, tag, lanes);
+  std::memcpy(to, lanes, part.count * sizeof(lanes[0]));
+#else
+  hn::BlendedStore(value, hn::FirstN(tag, part.count), tag, to);
+#endif
+}
+
+}  // namespace unisono::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,263 @@
+// Rank 0 collects the others, tells each of all, and waits until everybody has mapped everybody. See join.hpp.
+#include "rendezvous/host.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace unisono {
+namespace {
+
+struct Guest {
+  Descriptor socket;
+  PeerIdentity who;
+  std::optional<JoinMessage> hello;
+  Descriptor arena, watch;
+  bool ready = false;
+};
+
+Status already_running(const JoinRequest& request) {
+  auto holder = connect_to(meeting_place(request.job));
+  PeerIdentity who;
+  if (holder.ok() && holder->attempt == Attempt::done)
+    if (auto identity = identity_of(holder->socket); identity.ok()) who = *identity;
+  if (who.pid != 0 && who.uid != geteuid())
+    return {ErrorCode::auth, fmt::format("the meeting place of job \"{}\" is held by another user's process (uid {}, pid {})",
+                                         request.job, who.uid, who.pid)};
+  return {ErrorCode::init, fmt::format("job \"{}\" is already running: its rank 0 is pid {}, and this process (pid {}) also "
+                                       "calls itself rank 0; wait for it to end or choose another UNISONO_JOB",
+                                       request.job, who.pid, getpid())};
+}
+
+Status require_descriptors(int size) {
+  rlimit limit = {};
+  int needed = 3 * size + 32;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= static_cast<rlim_t>(needed)) return Status::success();
+  return {ErrorCode::resource, fmt::format("joining {} ranks needs {} open files and the limit is {}; raise it with "
+                                           "`ulimit -n {}`", size, needed, limit.rlim_cur, needed)};
+}
+
+// A descriptor that becomes readable when the guest dies: its pidfd where its pid means something here, else the end
+// of its life pipe. The socket is looked at after the pidfd was opened, so a pid that was used again is not watched.
+Descriptor watch_for(const Guest& guest, Descriptor life) {
+  if (guest.who.pid <= 0) return life;
+  Descriptor pidfd(static_cast<int>(syscall(SYS_pidfd_open, guest.who.pid, 0)));
+  char byte;
+  bool gone = recv(guest.socket.number(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+  return pidfd && !gone ? std::move(pidfd) : std::move(life);
+}
+
+class Host {
+ public:
+  Host(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine)
+      : request_(request), hello_(hello), mine_(mine), seats_(static_cast<size_t>(request.size), nullptr) {}
+
+  Result<Joined> run() {
+    RETURN_IF_ERROR(require_descriptors(request_.size));
+    RETURN_IF_ERROR(open());
+    Status status = collect();
+    if (status.ok()) status = introduce();
+    if (status.ok()) status = until_ready();
+    tell_outcome(status);
+    if (!status.ok()) return status;
+    joined_.listener = std::move(listener_);
+    return std::move(joined_);
+  }
+
+ private:
+  Status open() {
+    while (true) {
+      auto outcome = listen_at(meeting_place(request_.job));
+      if (!outcome.ok()) return outcome.status();
+      listener_ = std::move(outcome->socket);
+      if (outcome->attempt == Attempt::done) return Status::success();
+      return already_running(request_);
+    }
+  }
+
+  Status collect() {
+    while (seated() < request_.size) {
+      if (request_.deadline.passed()) return missing();
+      RETURN_IF_ERROR(listen_once([this](Guest& guest) { return seat(guest); }));
+    }
+    return Status::success();
+  }
+
+  int seated() const {
+    int count = 1;
+    for (const Guest* guest : seats_) count += guest != nullptr;
+    return count;
+  }
+
+  Status missing() const {
+    std::vector<int> ranks;
+    for (int rank = 1; rank < request_.size; ++rank)
+      if (!seats_[static_cast<size_t>(rank)]) ranks.push_back(rank);
+    return {ErrorCode::init, fmt::format("{} of {} ranks joined job \"{}\"; missing: {}. Were they started, with the same job "
+                                         "and world size?", seated(), request_.size, request_.job, fmt::join(ranks, ", "))};
+  }
+
+  // Waits for a visitor or a word from a guest, and handles whatever came.
+  template <typename Handle>
+  Status listen_once(Handle handle) {
+    std::vector<pollfd> polled{{listener_.number(), POLLIN, 0}};
+    for (const auto& guest : guests_) polled.push_back({guest->socket.number(), POLLIN, 0});
+    int64_t milliseconds = std::clamp<int64_t>(request_.deadline.remaining_ns() / 1'000'000 + 1, 0, 1000);
+    if (poll(polled.data(), polled.size(), static_cast<int>(milliseconds)) <= 0) return Status::success();
+    for (size_t index = 1; index < polled.size(); ++index)
+      if (polled[index].revents) RETURN_IF_ERROR(handle(*guests_[index - 1]));
+    if (polled[0].revents) welcome();
+    std::erase_if(guests_, [](const auto& guest) { return !guest->socket; });
+    return Status::success();
+  }
+
+  void welcome() {
+    for (Descriptor socket = accept_from(listener_); socket; socket = accept_from(listener_)) {
+      auto who = identity_of(socket);
+      if (!who.ok()) continue;
+      if (who->uid != geteuid()) {
+        request_.log.warning(fmt::format("refused a visitor of uid {} (pid {}) at the meeting place", who->uid, who->pid));
+        continue;
+      }
+      guests_.push_back(std::make_unique<Guest>());
+      guests_.back()->socket = std::move(socket);
+      guests_.back()->who = *who;
+    }
+  }
+
+  // The first word of a guest. A guest that goes away gives up its seat; one that cannot be seated ends the joining,
+  // since its rank will never come right.
+  Status seat(Guest& guest) {
+    auto received = receive(guest.socket);
+    if (!received.ok()) {
+      if (guest.hello) seats_[static_cast<size_t>(guest.hello->rank)] = nullptr;
+      guest.socket.reset();
+      return Status::success();
+    }
+    const JoinMessage& hello = received->message;
+    RETURN_IF_ERROR(check(hello, guest.who));
+    if (hello.kind != JoinKind::hello || received->descriptors.size() != 2) {
+      guest.socket.reset();
+      return Status::success();
+    }
+    guest.hello = hello;
+    guest.arena = std::move(received->descriptors[0]);
+    guest.watch = watch_for(guest, std::move(received->descriptors[1]));
+    seats_[static_cast<size_t>(hello.rank)] = &guest;
+    return Status::success();
+  }
+
+  Status check(const JoinMessage& hello, const PeerIdentity& who) const {
+    if (std::string_view(hello.version) != hello_.version)
+      return {ErrorCode::version, fmt::format("rank {} (pid {}) speaks {}, rank 0 (pid {}) speaks {}; use one version of "
+                                              "the library", hello.rank, who.pid, hello.version, getpid(), hello_.version)};
+    if (hello.size != request_.size)
+      return {ErrorCode::init, fmt::format("rank {} (pid {}) says there are {} ranks, rank 0 (pid {}) says {}", hello.rank,
+                                           who.pid, hello.size, getpid(), request_.size)};
+    if (hello.rank < 0 || hello.rank >= request_.size)
+      return {ErrorCode::init, fmt::format("pid {} calls itself rank {} in a world of {}", who.pid, hello.rank, request_.size)};
+    const Guest* there = seats_[static_cast<size_t>(hello.rank)];
+    if (!there && hello.rank != 0) return Status::success();
+    return {ErrorCode::init, fmt::format("two processes call themselves rank {}: pid {} and pid {}", hello.rank,
+                                         there ? there->who.pid : getpid(), who.pid)};
+  }
+
+  // Everybody's arena and watch to everybody, rank 0 included.
+  Status introduce() {
+    joined_.neighbours.resize(seats_.size());
+    joined_.watches.resize(seats_.size());
+    for (int rank = 0; rank < request_.size; ++rank) {
+      const Guest* about = seats_[static_cast<size_t>(rank)];
+      JoinMessage member = about ? *about->hello : hello_;
+      member.kind = JoinKind::member;
+      if (about && about->who.pid > 0) member.pid = about->who.pid;
+      for (const Guest* to : seats_) {
+        if (!to) continue;
+        Descriptor watch_of_host;
+        if (!about) watch_of_host = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
+        int watch = about ? about->watch.number() : watch_of_host ? watch_of_host.number() : mine_[1];
+        const int descriptors[] = {about ? about->arena.number() : mine_[0], watch};
+        RETURN_IF_ERROR(send(to->socket, member, descriptors));
+      }
+      JoinReceived own{member, {}};
+      own.descriptors.emplace_back(dup(about ? about->arena.number() : mine_[0]));
+      if (about) own.descriptors.emplace_back(dup(about->watch.number()));
+      RETURN_IF_ERROR(admit(own, request_, joined_));
+    }
+    return Status::success();
+  }
+
+  Status until_ready() {
+    joined_.global_barrier = hello_.flag != 0;
+    int ready = 1;
+    while (ready < request_.size) {
+      if (request_.deadline.passed()) return {ErrorCode::init, "the ranks met, but not all could map each other in time"};
+      RETURN_IF_ERROR(listen_once([&](Guest& guest) -> Status {
+        auto received = receive(guest.socket);
+        if (!received.ok() && !guest.hello) guest.socket.reset();
+        if (!guest.hello) return Status::success();
+        if (!received.ok())
+          return {ErrorCode::init, fmt::format("rank {} (pid {}) went away while joining", guest.hello->rank, guest.who.pid)};
+        ready += !guest.ready;
+        guest.ready = true;
+        joined_.global_barrier &= guest.hello->flag != 0;
+        return Status::success();
+      }));
+    }
+    return Status::success();
+  }
+
+  void tell_outcome(const Status& status) {
+    JoinMessage message = hello_;
+    message.kind = status.ok() ? JoinKind::go : JoinKind::refuse;
+    message.code = static_cast<uint32_t>(status.code());
+    message.flag = joined_.global_barrier;
+    message.say(status.message());
+    for (const auto& guest : guests_) {
+      if (!guest->hello && status.ok()) message.kind = JoinKind::retry;  // came too late for this world
+      if (guest->socket) static_cast<void>(send(guest->socket, message).ok());  // a guest that is gone needs no answer
+      message.kind = status.ok() ? JoinKind::go : JoinKind::refuse;
+    }
+  }
+
+  const JoinRequest& request_;
+  const JoinMessage& hello_;
+  std::span<const int> mine_;
+  Descriptor listener_;
+  std::vector<std::unique_ptr<Guest>> guests_;
+  std::vector<const Guest*> seats_;  // by rank; null for rank 0 and for those who have not come
+  Joined joined_;
+};
+
+}  // namespace
+
+Result<Joined> host_world(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine) {
+  return Host(request, hello, mine).run();
+}
+
+void answer_late_visitor(const Joined& joined, const JoinRequest& request) {
+  for (Descriptor socket = accept_from(joined.listener); socket; socket = accept_from(joined.listener)) {
+    if (!wait_readable(socket, Deadline::in_seconds(0.1))) continue;
+    auto received = receive(socket);
+    if (!received.ok()) continue;
+    int rank = received->message.rank;
+    bool known = rank > 0 && rank < request.size;
+    const Neighbour* member = known ? &joined.neighbours[static_cast<size_t>(rank)] : nullptr;
+    bool left = member && member->head().goodbye.load(std::memory_order_acquire) != 0;
+    JoinMessage answer;
+    answer.kind = left ? JoinKind::retry : JoinKind::refuse;
+    answer.code = static_cast<uint32_t>(ErrorCode::init);
+    answer.say(fmt::format("job \"{}\" is already running with {} ranks (rank 0 is pid {}{}); wait for it to end or choose "
+                           "another UNISONO_JOB", request.job, request.size, getpid(),
+                           known ? fmt::format(", rank {} is pid {}", rank, member->pid) : std::string()));
+    static_cast<void>(send(socket, answer).ok());
+  }
+}
+
+}  // namespace unisono

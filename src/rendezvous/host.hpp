@@ -1,0 +1,14 @@
+// Rank 0's side of joining.
+#pragma once
+
+#include <span>
+
+#include "rendezvous/join.hpp"
+#include "rendezvous/join_messages.hpp"
+
+namespace unisono {
+
+Result<Joined> host_world(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine);
+Status admit(JoinReceived& received, const JoinRequest& request, Joined& joined);
+
+}  // namespace unisono

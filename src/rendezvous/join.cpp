@@ -1,0 +1,138 @@
+// Joining as a guest, and what both sides share. Rank 0's side is host.cpp. Next: group/world.cpp.
+#include "rendezvous/join.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/syscall.h>
+
+#include <ctime>
+
+#include "base/hash.hpp"
+#include "rendezvous/host.hpp"
+#include "rendezvous/join_messages.hpp"
+#include "transport/futex.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr double patience_with_host_s = 1;  // past our own deadline, since only rank 0 can say who is missing
+
+Status said_no(const JoinMessage& message) {
+  auto code = message.code > 0 && message.code <= static_cast<uint32_t>(ErrorCode::internal)
+                  ? static_cast<ErrorCode>(message.code)
+                  : ErrorCode::init;
+  return {code, message.text};
+}
+
+Status squatted(const PeerIdentity& who, const JoinRequest& request) {
+  return {ErrorCode::auth, fmt::format("the meeting place of job \"{}\" is held by another user's process (uid {}, pid {}); "
+                                       "end it or choose another UNISONO_JOB", request.job, who.uid, who.pid)};
+}
+
+// Who waits for rank 0 to appear looks again soon at first and later every 10 ms.
+void rest(int attempt) {
+  timespec pause{0, std::min(200'000L << std::min(attempt, 6), 10'000'000L)};
+  nanosleep(&pause, nullptr);
+}
+
+Result<Descriptor> find_host(const JoinRequest& request) {
+  for (int attempt = 0; !request.deadline.passed(); ++attempt) {
+    auto outcome = connect_to(meeting_place(request.job));
+    if (!outcome.ok()) return outcome.status();
+    if (outcome->attempt == Attempt::done) {
+      auto who = identity_of(outcome->socket);
+      if (!who.ok()) return who.status();
+      if (who->uid != geteuid()) return squatted(*who, request);
+      return std::move(outcome->socket);
+    }
+    rest(attempt);
+  }
+  return Status(ErrorCode::init, fmt::format("rank {} of {} waited for rank 0 of job \"{}\", which has not appeared on this "
+                                             "machine; was it started?", request.rank, request.size, request.job));
+}
+
+Result<JoinReceived> next_message(const Descriptor& host, const JoinRequest& request) {
+  Deadline deadline = request.deadline;
+  if (deadline.at_ns != never_ns) deadline.at_ns += static_cast<int64_t>(patience_with_host_s * 1e9);
+  if (!wait_readable(host, deadline))
+    return Status(ErrorCode::init, fmt::format("rank {} of {} met rank 0 of job \"{}\", but not everybody came in time",
+                                               request.rank, request.size, request.job));
+  auto received = receive(host);
+  if (!received.ok())
+    return Status(ErrorCode::init, fmt::format("rank 0 of job \"{}\" went away while rank {} was joining: {}", request.job,
+                                               request.rank, received.status().message()));
+  if (received->message.kind == JoinKind::refuse) return said_no(received->message);
+  return received;
+}
+
+// One visit to rank 0: everybody's arena, or the reason why not. `again` is set when it asked us to come back later.
+Result<Joined> visit_host(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine, bool& again) {
+  auto host = find_host(request);
+  if (!host.ok()) return host.status();
+  RETURN_IF_ERROR(send(*host, hello, mine));
+  Joined joined;
+  joined.neighbours.resize(static_cast<size_t>(request.size));
+  joined.watches.resize(static_cast<size_t>(request.size));
+  for (int seen = 0; seen < request.size; ++seen) {
+    auto received = next_message(*host, request);
+    if (!received.ok()) return received.status();
+    again = received->message.kind == JoinKind::retry;
+    if (again) return joined;
+    RETURN_IF_ERROR(admit(*received, request, joined));
+  }
+  JoinMessage ready = hello;
+  ready.kind = JoinKind::ready;
+  RETURN_IF_ERROR(send(*host, ready));
+  auto go = next_message(*host, request);
+  if (!go.ok()) return go.status();
+  joined.global_barrier = go->message.flag != 0;
+  return joined;
+}
+
+}  // namespace
+
+std::string meeting_place(const std::string& job) {
+  return fmt::format("unisono/{}/{:016x}", geteuid(), hash_text(job));
+}
+
+// Maps the arena of one member and checks that it is the memory which that rank speaks of.
+Status admit(JoinReceived& received, const JoinRequest& request, Joined& joined) {
+  const JoinMessage& message = received.message;
+  if (message.rank < 0 || message.rank >= request.size || received.descriptors.empty())
+    return {ErrorCode::protocol, fmt::format("a roster entry for rank {} of {} cannot be", message.rank, request.size)};
+  auto mapping = Mapping::of(received.descriptors[0].number());
+  if (!mapping.ok()) return mapping.status();
+  const auto& head = *reinterpret_cast<ArenaHead*>((*mapping)->data());
+  if ((*mapping)->bytes() < static_cast<int64_t>(sizeof(ArenaHead)) || head.magic != arena_magic || head.probe != message.probe)
+    return {ErrorCode::init, fmt::format("rank {} (pid {}) is on this machine, but its shared memory does not read back "
+                                         "what it wrote", message.rank, message.pid)};
+  joined.neighbours[static_cast<size_t>(message.rank)] = {message.rank, message.pid, *mapping};
+  if (message.rank != request.rank && received.descriptors.size() > 1)
+    joined.watches[static_cast<size_t>(message.rank)] = std::move(received.descriptors[1]);
+  return Status::success();
+}
+
+Result<Joined> join(const JoinRequest& request, const Arena& arena) {
+  int pipe_ends[2];
+  if (pipe2(pipe_ends, O_CLOEXEC) != 0) return Status(ErrorCode::resource, "no descriptors left for a pipe");
+  Descriptor reading(pipe_ends[0]), life(pipe_ends[1]);
+  auto& head = *reinterpret_cast<ArenaHead*>(arena.mapping()->data());
+  JoinMessage hello;
+  hello.rank = request.rank;
+  hello.size = request.size;
+  hello.pid = getpid();
+  hello.flag = register_global_barrier();
+  hello.probe = head.probe;
+  const int mine[] = {arena.descriptor(), reading.number()};
+  for (int attempt = 0;; ++attempt) {
+    bool again = false;
+    auto joined = request.rank == 0 ? host_world(request, hello, mine) : visit_host(request, hello, mine, again);
+    if (!joined.ok() || !again) {
+      if (joined.ok()) joined->life = std::move(life);
+      return joined;
+    }
+    rest(attempt);
+  }
+}
+
+}  // namespace unisono

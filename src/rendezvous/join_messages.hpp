@@ -1,0 +1,68 @@
+// What is said while joining. Both sides run on one machine, so a message is a struct; its magic, version and every
+// number in it are checked before use.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/check.hpp"
+#include "transport/local_socket.hpp"
+#include "unisono/status.hpp"
+
+namespace unisono {
+
+enum class JoinKind : uint32_t {
+  hello,   // rank → 0: who I am; with its arena and the reading end of its life pipe
+  member,  // 0 → rank: one for every rank; with that rank's arena and what to watch
+  ready,   // rank → 0: I have mapped them all
+  go,      // 0 → rank: so has everyone
+  refuse,  // 0 → rank: why not
+  retry,   // 0 → rank: the world that you left is still being taken down; come again
+};
+
+struct JoinMessage {
+  uint64_t magic = 0x65746e65756b6e55;
+  JoinKind kind = JoinKind::hello;
+  int32_t rank = 0;
+  int32_t size = 0;
+  int32_t pid = 0;
+  uint32_t code = 0;   // refuse: the ErrorCode
+  uint32_t flag = 0;   // hello, go: membarrier is registered
+  uint64_t probe = 0;  // hello, member: what the arena must read back
+  char version[16] = UNISONO_VERSION;
+  char text[512] = {};
+
+  void say(std::string_view message) {
+    size_t length = std::min(message.size(), sizeof(text) - 1);
+    std::memcpy(text, message.data(), length);
+    text[length] = 0;
+  }
+};
+
+inline Status send(const Descriptor& socket, const JoinMessage& message, std::span<const int> descriptors = {}) {
+  return send_message(socket, std::as_bytes(std::span(&message, 1)), descriptors);
+}
+
+struct JoinReceived {
+  JoinMessage message;
+  std::vector<Descriptor> descriptors;
+};
+
+// PeerLostError when the other side has closed, ProtocolError when it is none of ours.
+inline Result<JoinReceived> receive(const Descriptor& socket) {
+  JoinReceived result;
+  auto received = receive_message(socket, std::as_writable_bytes(std::span(&result.message, 1)));
+  if (!received.ok()) return received.status();
+  if (received->bytes == 0) return Status(ErrorCode::peer_lost, "the connection was closed");
+  if (received->bytes != sizeof(JoinMessage) || result.message.magic != JoinMessage{}.magic)
+    return Status(ErrorCode::protocol, "a message that no rank of ours sends");
+  result.message.text[sizeof(result.message.text) - 1] = 0;
+  result.message.version[sizeof(result.message.version) - 1] = 0;
+  result.descriptors = std::move(received->descriptors);
+  return result;
+}
+
+}  // namespace unisono

@@ -1,0 +1,68 @@
+// The verbs of builder.hpp. Nothing is judged here: verify.cpp does that for whole sets of schedules.
+#include "schedule/builder.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace unisono {
+namespace {
+
+bool serves_peers_only(const Step& step) {
+  return step.kind == StepKind::publish || step.kind == StepKind::await ||
+         (step.kind == StepKind::copy && step.target.buffer == Buffer::stage);
+}
+
+int scratch_used(const Schedule& schedule) {
+  int used = 0;
+  for (const Step& step : schedule.steps)
+    if (step.target.buffer == Buffer::scratch) used = std::max(used, step.target.chunk + 1);
+  return used;
+}
+
+}  // namespace
+
+Builder::Builder(Collective collective, std::string_view algorithm, Place place, int chunks) {
+  schedule_.collective = collective;
+  schedule_.algorithm = std::string(algorithm);
+  schedule_.place = place;
+  schedule_.chunks = chunks;
+}
+
+void Builder::send(int peer, ChunkRef source) { add({.kind = StepKind::send, .peer = peer, .source = source}); }
+
+void Builder::receive(int peer, ChunkRef target) { add({.kind = StepKind::receive, .peer = peer, .target = target}); }
+
+void Builder::receive_reduce(int peer, ChunkRef own, ChunkRef target) {
+  add({.kind = StepKind::receive_reduce, .peer = peer, .own = own, .target = target});
+}
+
+void Builder::copy(ChunkRef source, ChunkRef target) {
+  add({.kind = StepKind::copy, .source = source, .target = target});
+}
+
+void Builder::reduce(int peer, ChunkRef source, ChunkRef target) {
+  add({.kind = StepKind::reduce, .peer = peer, .source = source, .own = target, .target = target});
+}
+
+void Builder::publish(int flag) { add({.kind = StepKind::publish, .flag = flag}); }
+
+void Builder::await(int peer, int flag) { add({.kind = StepKind::await, .peer = peer, .flag = flag}); }
+
+void Builder::read_peer(int peer, ChunkRef source, ChunkRef target) {
+  add({.kind = StepKind::read_peer, .peer = peer, .source = source, .target = target});
+}
+
+void Builder::reduce_peers(ChunkRef own, ChunkRef source, ChunkRef target) {
+  add({.kind = StepKind::reduce_peers, .source = source, .own = own, .target = target});
+}
+
+Schedule Builder::finish(int stage_slots) {
+  const bool alone = schedule_.place.ranks == 1;
+  if (alone) std::erase_if(schedule_.steps, serves_peers_only);
+  schedule_.stage_slots = alone ? 0 : stage_slots;
+  schedule_.scratch_chunks = scratch_used(schedule_);
+  return std::move(schedule_);
+}
+
+}  // namespace unisono

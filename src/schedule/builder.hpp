@@ -1,0 +1,46 @@
+// Writes a Schedule with verbs, so that an algorithm reads like its description.
+//
+//   Builder plan(Collective::all_reduce, "one_shot", me);
+//   plan.copy(input(0), stage(0));
+//   plan.publish(0);
+//   plan.await(everyone, 0);
+//   plan.reduce_peers(input(0), stage(0), output(0));
+//   return plan.finish(/*stage_slots=*/1);
+#pragma once
+
+#include <string_view>
+
+#include "schedule/schedule.hpp"
+
+namespace unisono {
+
+constexpr ChunkRef input(int chunk) { return {Buffer::input, chunk}; }
+constexpr ChunkRef output(int chunk) { return {Buffer::output, chunk}; }
+constexpr ChunkRef scratch(int chunk) { return {Buffer::scratch, chunk}; }
+constexpr ChunkRef stage(int slot) { return {Buffer::stage, slot}; }
+
+class Builder {
+ public:
+  Builder(Collective collective, std::string_view algorithm, Place place, int chunks = 1);
+
+  void send(int peer, ChunkRef source);
+  void receive(int peer, ChunkRef target);
+  void receive_reduce(int peer, ChunkRef own, ChunkRef target);
+  void copy(ChunkRef source, ChunkRef target);
+  void reduce(int peer, ChunkRef source, ChunkRef target);  // my operand is the target itself
+  void publish(int flag);
+  void await(int peer, int flag);  // a rank, or `everyone`
+  void read_peer(int peer, ChunkRef source, ChunkRef target);
+  void reduce_peers(ChunkRef own, ChunkRef source, ChunkRef target);
+
+  // Hands the schedule over. `stage_slots` is said here because it has to be the same on all ranks, also on those
+  // that use fewer. A rank that is alone has nobody to show anything to: staging and flags are left out.
+  Schedule finish(int stage_slots = 0);
+
+ private:
+  void add(const Step& step) { schedule_.steps.push_back(step); }
+
+  Schedule schedule_;
+};
+
+}  // namespace unisono

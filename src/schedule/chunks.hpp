@@ -1,0 +1,34 @@
+// Which chunks a rank has in each collective, and what its output must hold in the end: the table of schedule.hpp,
+// as functions. The verifier judges by them; whoever binds chunks to addresses can count with them.
+#pragma once
+
+#include <optional>
+
+#include "schedule/schedule.hpp"
+
+namespace unisono {
+
+// Chunks of a buffer on the schedule's rank; 0 where it has none, as the output of a reduce has on all but the root.
+int chunk_count(const Schedule& schedule, Buffer buffer);
+
+// Chunks with equal numbers are equally long. Pieces may be uneven, so a chunk must never land in one of another
+// length. -1 for stage and scratch, which take any.
+int length_class(const Schedule& schedule, ChunkRef chunk);
+
+// The input chunk that lies at the same address when the caller works in place.
+std::optional<ChunkRef> in_place_twin(const Schedule& schedule, int output_chunk);
+
+// Where the content of an output chunk comes from: chunk `chunk` of one rank's input, or of everyone's, added up.
+struct Origin {
+  bool everyone = false;
+  int rank = 0;
+  int chunk = 0;
+
+  bool operator==(const Origin&) const = default;
+};
+Origin origin_of(const Schedule& schedule, int output_chunk);
+
+bool has_root(Collective collective);
+bool adds(Collective collective);
+
+}  // namespace unisono

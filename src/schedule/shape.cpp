@@ -1,0 +1,164 @@
+// See shape.hpp. What depends on the order of steps on different ranks is judged in play.cpp.
+#include "schedule/shape.hpp"
+
+#include <array>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/check.hpp"
+#include "schedule/chunks.hpp"
+#include "schedule/messages.hpp"
+#include "schedule/text.hpp"
+
+namespace unisono {
+namespace {
+
+Status check_header(std::span<const Schedule> all_ranks, int rank) {
+  const Schedule &schedule = all_ranks[rank], &first = all_ranks[0];
+  const int ranks = static_cast<int>(all_ranks.size());
+  const Place& place = schedule.place;
+  if (place.rank != rank || place.ranks != ranks)
+    return broken(schedule, -1, fmt::format("this should be the schedule of rank {} of {}", rank, ranks));
+  if (schedule.collective != first.collective || schedule.algorithm != first.algorithm)
+    return broken(schedule, -1, fmt::format("rank 0 plays {} {}", name_of(first.collective), first.algorithm));
+  if (place.root < 0 || place.root >= ranks || place.root != first.place.root)
+    return broken(schedule, -1, fmt::format("the root is {}, and {} on rank 0", place.root, first.place.root));
+  if (schedule.chunks < 1 || schedule.chunks != first.chunks)
+    return broken(schedule, -1, fmt::format("the data has {} chunks, and {} on rank 0", schedule.chunks, first.chunks));
+  if (schedule.stage_slots < 0 || schedule.stage_slots != first.stage_slots)
+    return broken(schedule, -1,
+                  fmt::format("it has {} stage slots, and {} on rank 0", schedule.stage_slots, first.stage_slots));
+  return Status::success();
+}
+
+// The checks of one step of one rank against the schedules of all.
+class StepCheck {
+ public:
+  StepCheck(std::span<const Schedule> all_ranks, int rank, int step)
+      : all_ranks_(all_ranks), schedule_(all_ranks[rank]), index_(step), step_(schedule_.steps[step]) {}
+
+  Status check() const {
+    switch (step_.kind) {
+      case StepKind::send:
+        RETURN_IF_ERROR(check_one_peer());
+        return check_readable(step_.source);
+      case StepKind::receive:
+        RETURN_IF_ERROR(check_one_peer());
+        return check_writable();
+      case StepKind::receive_reduce:
+        RETURN_IF_ERROR(check_one_peer());
+        RETURN_IF_ERROR(check_readable(step_.own));
+        return check_writable();
+      case StepKind::copy:
+        RETURN_IF_ERROR(check_readable(step_.source));
+        return check_writable();
+      case StepKind::reduce:
+        RETURN_IF_ERROR(check_one_peer());
+        RETURN_IF_ERROR(check_readable(step_.source));
+        RETURN_IF_ERROR(check_readable(step_.own));
+        return check_writable();
+      case StepKind::publish:
+      case StepKind::await: return check_flag();
+      case StepKind::read_peer:
+        RETURN_IF_ERROR(check_one_peer());
+        RETURN_IF_ERROR(check_readable_at(step_.peer));
+        return check_writable();
+      case StepKind::reduce_peers:
+        RETURN_IF_ERROR(check_readable(step_.own));
+        for (const Schedule& peer : all_ranks_)
+          if (peer.place.rank != me()) RETURN_IF_ERROR(check_readable_at(peer.place.rank));
+        return check_writable();
+    }
+    return fail("no such kind of step");
+  }
+
+ private:
+  int me() const { return schedule_.place.rank; }
+  Status fail(const std::string& reason) const { return broken(schedule_, index_, reason); }
+
+  Status check_one_peer() const {
+    if (step_.peer < 0 || step_.peer >= schedule_.place.ranks) return fail("this step needs one peer of the group");
+    if (step_.peer == me()) return fail("a rank is not its own peer");
+    return Status::success();
+  }
+
+  Status check_exists(const Schedule& owner, ChunkRef chunk) const {
+    const int count = chunk_count(owner, chunk.buffer);
+    if (chunk.chunk >= 0 && chunk.chunk < count) return Status::success();
+    const int rank = owner.place.rank;
+    const std::string_view buffer = name_of(chunk.buffer);
+    if (count == 0 && has_root(owner.collective))
+      return fail(fmt::format("rank {} has no {} in a {} with root {}", rank, buffer, name_of(owner.collective),
+                              owner.place.root));
+    return fail(fmt::format("rank {} has {} {} chunks, so there is no {}", rank, count, buffer, text_of(chunk)));
+  }
+
+  Status check_readable(ChunkRef chunk) const { return check_exists(schedule_, chunk); }
+
+  Status check_readable_at(int peer) const {
+    if (step_.source.buffer == Buffer::scratch) return fail("the scratch of a peer is private");
+    return check_exists(all_ranks_[peer], step_.source);
+  }
+
+  Status check_writable() const {
+    if (step_.target.buffer == Buffer::input) return fail("the input is never written");
+    return check_exists(schedule_, step_.target);
+  }
+
+  Status check_flag() const {
+    if (step_.flag < 0 || step_.flag >= max_flags)
+      return fail(fmt::format("there are flags 0 to {} only", max_flags - 1));
+    if (step_.kind == StepKind::await && step_.peer != everyone) return check_one_peer();
+    return Status::success();
+  }
+
+  std::span<const Schedule> all_ranks_;
+  const Schedule& schedule_;
+  int index_;
+  const Step& step_;
+};
+
+using FlagSteps = std::array<int, max_flags>;  // the step that publishes each flag, or -1
+
+Status find_publications(const Schedule& schedule, FlagSteps& publications) {
+  publications.fill(-1);
+  for (int index = 0; index < static_cast<int>(schedule.steps.size()); ++index) {
+    const Step& step = schedule.steps[index];
+    if (step.kind != StepKind::publish) continue;
+    if (publications[step.flag] >= 0)
+      return broken(schedule, index, fmt::format("step {} has published this flag already", publications[step.flag]));
+    publications[step.flag] = index;
+  }
+  return Status::success();
+}
+
+Status check_awaits(const Schedule& schedule, std::span<const FlagSteps> publications) {
+  for (int index = 0; index < static_cast<int>(schedule.steps.size()); ++index) {
+    const Step& step = schedule.steps[index];
+    if (step.kind != StepKind::await) continue;
+    for (int peer = 0; peer < schedule.place.ranks; ++peer) {
+      const bool awaited = step.peer == everyone ? peer != schedule.place.rank : peer == step.peer;
+      if (awaited && publications[peer][step.flag] < 0)
+        return broken(schedule, index, fmt::format("rank {} never publishes flag {}", peer, step.flag));
+    }
+  }
+  return Status::success();
+}
+
+}  // namespace
+
+Status check_shape(std::span<const Schedule> all_ranks) {
+  const int ranks = static_cast<int>(all_ranks.size());
+  if (ranks == 0) return Status(ErrorCode::internal, "there is no schedule to verify");
+  for (int rank = 0; rank < ranks; ++rank) RETURN_IF_ERROR(check_header(all_ranks, rank));
+  for (int rank = 0; rank < ranks; ++rank)
+    for (int step = 0; step < static_cast<int>(all_ranks[rank].steps.size()); ++step)
+      RETURN_IF_ERROR(StepCheck(all_ranks, rank, step).check());
+  std::vector<FlagSteps> publications(ranks);
+  for (int rank = 0; rank < ranks; ++rank) RETURN_IF_ERROR(find_publications(all_ranks[rank], publications[rank]));
+  for (const Schedule& schedule : all_ranks) RETURN_IF_ERROR(check_awaits(schedule, publications));
+  return Status::success();
+}
+
+}  // namespace unisono

@@ -1,0 +1,200 @@
+// Printing and parsing walk the same patterns, one a step kind, so what is printed can be read back.
+#include "schedule/text.hpp"
+
+#include <charconv>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/check.hpp"
+
+namespace unisono {
+namespace {
+
+using Words = std::vector<std::string_view>;
+
+struct StepPattern {
+  StepKind kind;
+  std::string_view name;
+  std::string_view pattern;  // after the name; {field} stands for a field, everything else for itself
+};
+
+constexpr StepPattern step_patterns[] = {
+    {StepKind::send, "send", "{source} to {peer}"},
+    {StepKind::receive, "receive", "from {peer} -> {target}"},
+    {StepKind::receive_reduce, "receive_reduce", "{own} + from {peer} -> {target}"},
+    {StepKind::copy, "copy", "{source} -> {target}"},
+    {StepKind::reduce, "reduce", "{own} + {source} of {peer} -> {target}"},
+    {StepKind::publish, "publish", "flag {flag}"},
+    {StepKind::await, "await", "flag {flag} of {peer}"},
+    {StepKind::read_peer, "read_peer", "{source} of {peer} -> {target}"},
+    {StepKind::reduce_peers, "reduce_peers", "{own} + {source} of everyone -> {target}"},
+};
+
+constexpr std::string_view header_pattern =
+    "schedule {collective} {algorithm} rank {rank} of {ranks} root {root} chunks {chunks} "
+    "stage_slots {stage_slots} scratch_chunks {scratch_chunks}";
+
+constexpr std::string_view buffer_names[] = {"none", "input", "output", "scratch", "stage"};
+
+Words words_of(std::string_view line) {
+  Words words;
+  while (true) {
+    const size_t start = line.find_first_not_of(" \t\r");
+    if (start == std::string_view::npos) return words;
+    const size_t end = std::min(line.find_first_of(" \t\r", start), line.size());
+    words.push_back(line.substr(start, end - start));
+    line.remove_prefix(end);
+  }
+}
+
+// What a {field} of a pattern stands for, as text.
+std::string field_text(const Step& step, std::string_view field) {
+  if (field == "{source}") return text_of(step.source);
+  if (field == "{own}") return text_of(step.own);
+  if (field == "{target}") return text_of(step.target);
+  if (field == "{flag}") return std::to_string(step.flag);
+  CHECK(field == "{peer}");
+  return step.peer == everyone ? "everyone" : std::to_string(step.peer);
+}
+
+bool read_number(std::string_view word, int& number) {
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  return error == std::errc() && end == word.data() + word.size() && number >= 0;
+}
+
+bool read_chunk(std::string_view word, ChunkRef& chunk) {
+  const size_t open = word.find('[');
+  if (open == std::string_view::npos || word.back() != ']') return false;
+  for (size_t buffer = 1; buffer < std::size(buffer_names); ++buffer) {
+    if (word.substr(0, open) != buffer_names[buffer]) continue;
+    chunk.buffer = static_cast<Buffer>(buffer);
+    return read_number(word.substr(open + 1, word.size() - open - 2), chunk.chunk);
+  }
+  return false;
+}
+
+// Each reader fills one field from a word and answers what it would have wanted, or nothing when it is content.
+using Wanted = std::optional<std::string>;
+
+Wanted read_step_field(Step& step, std::string_view field, std::string_view word) {
+  constexpr auto chunk_wanted = "a chunk such as input[0]";
+  if (field == "{source}") return read_chunk(word, step.source) ? Wanted() : chunk_wanted;
+  if (field == "{own}") return read_chunk(word, step.own) ? Wanted() : chunk_wanted;
+  if (field == "{target}") return read_chunk(word, step.target) ? Wanted() : chunk_wanted;
+  if (field == "{flag}") return read_number(word, step.flag) ? Wanted() : "the number of a flag";
+  if (word == "everyone") return Wanted();
+  return read_number(word, step.peer) ? Wanted() : "a rank or everyone";
+}
+
+Wanted read_header_field(Schedule& schedule, std::string_view field, std::string_view word) {
+  if (field == "{algorithm}") {
+    schedule.algorithm = std::string(word);
+    return Wanted();
+  }
+  if (field == "{collective}") {
+    const std::optional<Collective> collective = collective_named(word);
+    schedule.collective = collective.value_or(schedule.collective);
+    return collective ? Wanted() : "a collective such as all_reduce";
+  }
+  int* number = field == "{rank}"          ? &schedule.place.rank
+                : field == "{ranks}"       ? &schedule.place.ranks
+                : field == "{root}"        ? &schedule.place.root
+                : field == "{chunks}"      ? &schedule.chunks
+                : field == "{stage_slots}" ? &schedule.stage_slots
+                                           : &schedule.scratch_chunks;
+  return read_number(word, *number) ? Wanted() : fmt::format("a number for {}", field.substr(1, field.size() - 2));
+}
+
+Status unexpected(int line, std::string_view wanted, std::string_view found) {
+  return Status(ErrorCode::argument, fmt::format("line {}: expected {}, found {}", line, wanted,
+                                                 found.empty() ? "the end of the line" : fmt::format("\"{}\"", found)));
+}
+
+// Walks pattern and words side by side; `read_field` takes a {field} and its word.
+template <typename ReadField>
+Status match(int line, std::string_view pattern, std::span<const std::string_view> words, ReadField read_field) {
+  size_t position = 0;
+  for (std::string_view part : words_of(pattern)) {
+    const std::string_view word = position < words.size() ? words[position] : "";
+    const Wanted wanted = part.front() == '{' ? read_field(part, word)
+                          : part == word      ? Wanted()
+                                              : fmt::format("\"{}\"", part);
+    if (wanted) return unexpected(line, *wanted, word);
+    ++position;
+  }
+  if (position < words.size()) return unexpected(line, "the end of the line", words[position]);
+  return Status::success();
+}
+
+Status read_step(int line, std::span<const std::string_view> words, Schedule& schedule) {
+  int number = 0;
+  if (read_number(words.front(), number)) {
+    if (number != static_cast<int>(schedule.steps.size()))
+      return unexpected(line, fmt::format("step {}", schedule.steps.size()), words.front());
+    words = words.subspan(1);
+  }
+  const std::string_view name = words.empty() ? "" : words.front();
+  for (const StepPattern& row : step_patterns) {
+    if (row.name != name) continue;
+    Step step{.kind = row.kind};
+    RETURN_IF_ERROR(match(line, row.pattern, words.subspan(1), [&](std::string_view field, std::string_view word) {
+      return read_step_field(step, field, word);
+    }));
+    schedule.steps.push_back(step);
+    return Status::success();
+  }
+  return unexpected(line, "a step such as copy or await", name);
+}
+
+}  // namespace
+
+std::string_view name_of(StepKind kind) { return step_patterns[static_cast<size_t>(kind)].name; }
+std::string_view name_of(Buffer buffer) { return buffer_names[static_cast<size_t>(buffer)]; }
+
+std::string text_of(ChunkRef chunk) {
+  if (chunk.buffer == Buffer::none) return "none";
+  return fmt::format("{}[{}]", name_of(chunk.buffer), chunk.chunk);
+}
+
+std::string text_of(const Step& step) {
+  std::string text(name_of(step.kind));
+  for (std::string_view part : words_of(step_patterns[static_cast<size_t>(step.kind)].pattern))
+    text += part.front() == '{' ? " " + field_text(step, part) : fmt::format(" {}", part);
+  return text;
+}
+
+std::string text_of(const Schedule& schedule) {
+  std::string text = fmt::format(
+      "schedule {} {} rank {} of {} root {} chunks {} stage_slots {} scratch_chunks {}\n", name_of(schedule.collective),
+      schedule.algorithm, schedule.place.rank, schedule.place.ranks, schedule.place.root, schedule.chunks,
+      schedule.stage_slots, schedule.scratch_chunks);
+  for (size_t index = 0; index < schedule.steps.size(); ++index)
+    text += fmt::format("{:5}  {}\n", index, text_of(schedule.steps[index]));
+  return text;
+}
+
+Result<Schedule> schedule_from(std::string_view text) {
+  Schedule schedule;
+  bool has_header = false;
+  for (int line = 1; !text.empty(); ++line) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const Words words = words_of(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (words.empty() || words.front().front() == '#') continue;
+    if (has_header) {
+      RETURN_IF_ERROR(read_step(line, words, schedule));
+      continue;
+    }
+    RETURN_IF_ERROR(match(line, header_pattern, words, [&](std::string_view field, std::string_view word) {
+      return read_header_field(schedule, field, word);
+    }));
+    has_header = true;
+  }
+  if (!has_header) return unexpected(1, "\"schedule\"", "");
+  return schedule;
+}
+
+}  // namespace unisono

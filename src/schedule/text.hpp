@@ -1,0 +1,30 @@
+// The text form of steps and schedules: what `unisono explain` prints, what error messages quote, and what a test or a
+// person can write by hand and read back.
+//
+//   schedule all_reduce one_shot rank 0 of 2 root 0 chunks 1 stage_slots 1 scratch_chunks 0
+//     0  copy input[0] -> stage[0]
+//     1  publish flag 0
+//     2  await flag 0 of everyone
+//     3  reduce_peers input[0] + stage[0] of everyone -> output[0]
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "schedule/schedule.hpp"
+#include "unisono/status.hpp"
+
+namespace unisono {
+
+std::string_view name_of(StepKind kind);
+std::string_view name_of(Buffer buffer);
+
+std::string text_of(ChunkRef chunk);
+std::string text_of(const Step& step);
+std::string text_of(const Schedule& schedule);
+
+// Reads one schedule. Step numbers may be left out; blank lines and lines that start with # are skipped. An
+// ArgumentError names the line, what was expected there and what was found.
+Result<Schedule> schedule_from(std::string_view text);
+
+}  // namespace unisono

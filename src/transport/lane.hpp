@@ -1,0 +1,110 @@
+// What lies in shared memory: the head of an arena and, for every group, a lane in each member's arena.
+//
+// Who writes, who reads:
+//   progress line   the owner writes its announcement words and flags; every member polls them.
+//   owner line      the owner writes; members read it when they first need tiles, or when something went wrong.
+//   trouble line    members write, by compare-and-swap or plain store; the owner polls it while it waits.
+//   group lines     used in the first member's lane only; all members write, by compare-and-swap.
+//   cells, slots    the owner writes entry (call % ring) before it stores that call's word with release; members read it
+//                   after they loaded that word with acquire. An entry is written again only ring calls later, and a
+//                   rank announces call k only when every member has announced k - ring + 1, which a member does only
+//                   after it has left call k - ring: so nobody still reads what is overwritten.
+//   bell            whoever publishes adds one and wakes, but only if it sees a sleeper (see wake_peers in lanes.cpp).
+// Order: words and flags are stored with release after the bytes they speak of and loaded with acquire before them.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace unisono {
+
+inline constexpr int lane_flags = 4;
+inline constexpr int max_ring = 12;              // calls whose announcements are kept; 2 unless a group runs ahead
+inline constexpr int64_t line_bytes = 128;       // two cache lines, since the second is fetched along with the first
+inline constexpr int64_t inline_bytes = 120;     // payload that travels beside the word
+inline constexpr int64_t staged_bytes = 8192;    // payload of a slot
+inline constexpr int64_t cell_bytes = 256;       // room for one announcement
+inline constexpr int64_t cause_bytes = 768;      // room for the text of a group's first fault
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
+
+// A call number and the hash of its signature in one word: one comparison sees whether a peer made the same call.
+constexpr uint64_t make_word(uint32_t call, uint32_t hash) { return static_cast<uint64_t>(call) << 32 | hash; }
+constexpr uint32_t call_of(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
+// Call numbers wrap; what matters is which of two that are close together is the later one.
+constexpr bool at_least(uint32_t call, uint32_t wanted) { return static_cast<int32_t>(call - wanted) >= 0; }
+constexpr bool at_least(uint64_t count, uint64_t wanted) { return static_cast<int64_t>(count - wanted) >= 0; }
+
+struct alignas(line_bytes) Slot {
+  std::atomic<uint64_t> word;
+  std::byte inline_payload[inline_bytes];
+  std::byte staged[staged_bytes];
+  std::byte result[staged_bytes];  // where the last arriver leaves what it combined
+};
+
+struct Cell {
+  std::byte bytes[cell_bytes];
+};
+
+struct LaneControl {
+  // progress line
+  alignas(line_bytes) std::atomic<uint64_t> flags[lane_flags];  // call << 32 | tiles published
+  std::atomic<uint64_t> words[max_ring];
+  // owner line
+  alignas(line_bytes) std::atomic<uint32_t> finished;  // the last call that the owner has left
+  std::atomic<uint64_t> tiles;                         // where the owner's tiles begin in its arena; 0 before they exist
+  std::atomic<uint64_t> input_address, output_address; // of the call at hand, for peers that read private memory
+  // trouble line
+  alignas(line_bytes) std::atomic<uint64_t> abort;  // 0, or the first fault: code << 56 | reporting member << 32 | call
+  std::atomic<uint32_t> attention;                  // somebody died, left, or judged: look closer
+  // group lines
+  alignas(line_bytes) std::atomic<uint64_t> verdict;  // call << 32 | one member << 16 | the other
+  alignas(line_bytes) std::atomic<uint64_t> arrivals; // call << 32 | how many have arrived
+  alignas(line_bytes) std::atomic<uint64_t> result;   // call << 32 | the member that combined
+  std::atomic<uint32_t> released;                     // the call; waited for with a futex
+  // text of the first fault that the owner reported
+  alignas(line_bytes) char cause[cause_bytes];
+};
+
+// Where the parts of a lane lie, given how many members and calls it serves.
+struct LaneLayout {
+  int members = 1;
+  int ring = 2;
+
+  int64_t cells_at() const { return static_cast<int64_t>(sizeof(LaneControl)); }
+  int64_t slots_at() const { return cells_at() + ring * cell_bytes; }
+  int64_t links_at() const { return slots_at() + ring * static_cast<int64_t>(sizeof(Slot)); }
+  int64_t left_at() const { return links_at() + members * static_cast<int64_t>(sizeof(uint64_t)); }
+  int64_t names_at() const { return left_at() + members * static_cast<int64_t>(sizeof(uint32_t)); }
+  int64_t bytes(int64_t name_bytes) const {
+    return names_at() + members * static_cast<int64_t>(sizeof(uint32_t)) + name_bytes;
+  }
+};
+
+inline constexpr int board_entries = 8192;
+inline constexpr uint64_t arena_magic = 0x31306f6e6f73696e;
+
+// How a group is found: the key of its name and where this rank's lane lies. Key 0 is a free entry.
+struct BoardEntry {
+  std::atomic<uint64_t> key;
+  std::atomic<uint64_t> lane;
+};
+
+struct ArenaHead {
+  // Written once, before the arena is shown to anybody.
+  uint64_t magic;
+  uint64_t probe;  // a number of the owner's choice, by which a neighbour knows that it mapped the right memory
+  uint64_t own_address;         // where the owner has mapped this arena
+  uint32_t cores;               // what the owner may use: 0 when only the mask below limits it
+  uint64_t core_mask[16];       // its affinity
+  alignas(line_bytes) std::atomic<uint32_t> bell;
+  std::atomic<uint32_t> sleepers;
+  alignas(line_bytes) std::atomic<uint32_t> goodbye;  // 0, or how the owner left: see Goodbye
+  alignas(line_bytes) BoardEntry board[board_entries];
+};
+
+// How a process ended its membership, as far as it could still say so.
+enum class Goodbye : uint32_t { none = 0, left = 1, exiting = 2 };  // exiting: | exit status << 8
+
+}  // namespace unisono

@@ -1,0 +1,106 @@
+// Finding one's way in the lanes. Who writes and reads what, and in which order: lane.hpp. Next: engine/.
+//
+// Order of sleeping and waking: a sleeper adds itself to `sleepers`, makes every core take a barrier (membarrier), looks
+// once more and sleeps; a publisher stores its flag and then looks at `sleepers`. The barrier stands for the fence that
+// the publisher would otherwise need between its store and its load, and which would cost it a cache miss on every call.
+#include "transport/lanes.hpp"
+
+#include <algorithm>
+#include <climits>
+
+#include "base/check.hpp"
+#include "base/sizes.hpp"
+#include "transport/futex.hpp"
+
+namespace unisono {
+namespace {
+
+// Large enough that a tile of any rank count keeps 64 KiB or so in one pass, small enough to stay in a cache.
+int64_t set_bytes_for(int members) { return std::clamp(members * 32_KiB, 128_KiB, 512_KiB); }
+
+}  // namespace
+
+Lanes::Lanes(LaneLayout layout, int me, std::vector<Neighbour> members, std::vector<int64_t> offsets)
+    : layout_(layout), me_(me), set_bytes_(set_bytes_for(layout.members)), members_(std::move(members)),
+      offsets_(std::move(offsets)) {
+  for (int index = 0; index < layout_.members; ++index)
+    controls_.push_back(reinterpret_cast<LaneControl*>(member(index).mapping->data() + offsets_[static_cast<size_t>(index)]));
+}
+
+Cell& Lanes::cell(int member, uint32_t call) const {
+  auto* base = reinterpret_cast<std::byte*>(&control(member)) + layout_.cells_at();
+  return reinterpret_cast<Cell*>(base)[call % static_cast<uint32_t>(layout_.ring)];
+}
+
+Slot& Lanes::slot(int member, uint32_t call) const {
+  auto* base = reinterpret_cast<std::byte*>(&control(member)) + layout_.slots_at();
+  return reinterpret_cast<Slot*>(base)[call % static_cast<uint32_t>(layout_.ring)];
+}
+
+std::atomic<uint64_t>& Lanes::link(int member, int peer) const {
+  auto* base = reinterpret_cast<std::byte*>(&control(member)) + layout_.links_at();
+  return reinterpret_cast<std::atomic<uint64_t>*>(base)[peer];
+}
+
+std::atomic<uint32_t>& Lanes::left(int member, int peer) const {
+  auto* base = reinterpret_cast<std::byte*>(&control(member)) + layout_.left_at();
+  return reinterpret_cast<std::atomic<uint32_t>*>(base)[peer];
+}
+
+std::byte* Lanes::at(int member, uint64_t offset) const {
+  const Mapping& mapping = *this->member(member).mapping;
+  return offset < static_cast<uint64_t>(mapping.bytes()) ? mapping.data() + offset : nullptr;
+}
+
+Status Lanes::ensure_tiles(Arena& arena) {
+  uint64_t at = mine().tiles.load(std::memory_order_relaxed);
+  if (at != 0 && !tiles_dropped_) return Status::success();
+  if (at != 0) {
+    RETURN_IF_ERROR(arena.refill(static_cast<int64_t>(at), "a group's tiles"));
+  } else {
+    auto taken = arena.take(slot_sets * set_bytes_, "a group's tiles");
+    if (!taken.ok()) return taken.status();
+    mine().tiles.store(static_cast<uint64_t>(*taken), std::memory_order_release);
+  }
+  tiles_dropped_ = false;
+  return Status::success();
+}
+
+void Lanes::drop_tiles(Arena& arena) {
+  uint64_t at = mine().tiles.load(std::memory_order_relaxed);
+  if (at == 0 || tiles_dropped_) return;
+  arena.drop_pages(static_cast<int64_t>(at));
+  tiles_dropped_ = true;
+}
+
+std::byte* Lanes::stage(int member, uint64_t tile) const {
+  uint64_t base = control(member).tiles.load(std::memory_order_relaxed);
+  uint64_t last = base + static_cast<uint64_t>(slot_sets * set_bytes_);
+  CHECK(base != 0 && last <= static_cast<uint64_t>(this->member(member).mapping->bytes()));
+  return this->member(member).mapping->data() + base + static_cast<int64_t>(tile % slot_sets) * set_bytes_;
+}
+
+void ring_bell(ArenaHead& head) {
+  head.bell.fetch_add(1, std::memory_order_release);
+  futex_wake(head.bell, INT_MAX);
+}
+
+void Lanes::wake_peers() const {
+  if (fences_)
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  else
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  for (int index = 0; index < layout_.members; ++index) {
+    if (index == me_) continue;
+    ArenaHead& head = member(index).head();
+    if (head.sleepers.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      ring_bell(head);
+  }
+}
+
+void Lanes::wake_everyone() const {
+  for (int index = 0; index < layout_.members; ++index) ring_bell(member(index).head());
+  futex_wake(shared().released, INT_MAX);
+}
+
+}  // namespace unisono

@@ -1,0 +1,70 @@
+// One member's view of a group's lanes: its own and everyone else's, by member index. Bytes and numbers only; what they
+// mean is known above. Not thread-safe but where said: a group uses it under its runner token.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/arena.hpp"
+#include "transport/lane.hpp"
+#include "unisono/status.hpp"
+
+namespace unisono {
+
+// A rank on this host: its arena as this process sees it.
+struct Neighbour {
+  int rank = 0;  // in the world
+  int pid = 0;
+  std::shared_ptr<Mapping> mapping;
+
+  ArenaHead& head() const { return *reinterpret_cast<ArenaHead*>(mapping->data()); }
+};
+
+inline constexpr int slot_sets = 8;  // sets of stage slots in a lane's tiles; at most half of them are in flight
+
+class Lanes {
+ public:
+  Lanes(LaneLayout layout, int me, std::vector<Neighbour> members, std::vector<int64_t> offsets);
+
+  int me() const { return me_; }
+  int members() const { return layout_.members; }
+  int ring() const { return layout_.ring; }
+  const Neighbour& member(int index) const { return members_[static_cast<size_t>(index)]; }
+  ArenaHead& my_head() const { return member(me_).head(); }
+
+  LaneControl& control(int member) const { return *controls_[static_cast<size_t>(member)]; }
+  LaneControl& mine() const { return control(me_); }
+  LaneControl& shared() const { return control(0); }  // the first member's lane holds the words of the whole group
+  Cell& cell(int member, uint32_t call) const;
+  Slot& slot(int member, uint32_t call) const;
+  std::atomic<uint64_t>& link(int member, int peer) const;  // where in member's arena its ring to peer lies; 0: none yet
+  std::atomic<uint32_t>& left(int member, int peer) const;  // in member's lane: peer will not touch it again
+  std::byte* at(int member, uint64_t offset) const;         // an address in member's arena; null when out of bounds
+
+  // Stage slots. They are taken in the owner's arena on the first call that needs them.
+  Status ensure_tiles(Arena& arena);
+  void drop_tiles(Arena& arena);
+  int64_t set_bytes() const { return set_bytes_; }
+  std::byte* stage(int member, uint64_t tile) const;  // the set that running tile number `tile` uses
+
+  // After something was published: rings the bell of every member that sleeps.
+  void wake_peers() const;
+  void wake_everyone() const;  // also those who sleep on the group's release word; any thread
+  void need_fences() { fences_ = true; }
+
+ private:
+  LaneLayout layout_;
+  int me_;
+  bool fences_ = false;
+  bool tiles_dropped_ = false;
+  int64_t set_bytes_;
+  std::vector<Neighbour> members_;
+  std::vector<int64_t> offsets_;
+  std::vector<LaneControl*> controls_;
+};
+
+// Rings one process's bell. Any thread, any process.
+void ring_bell(ArenaHead& head);
+
+}  // namespace unisono

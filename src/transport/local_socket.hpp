@@ -1,0 +1,48 @@
+// AF_UNIX sockets with abstract names: nothing on disk, whole messages, descriptors beside them, and a peer whose user
+// and process the kernel vouches for.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/descriptor.hpp"
+#include "unisono/status.hpp"
+
+namespace unisono {
+
+struct PeerIdentity {
+  int pid = 0;  // 0 when the peer lives in another pid namespace
+  uid_t uid = 0;
+};
+
+// What became of an attempt; `unavailable` means nobody answers there now and it may be tried again.
+enum class Attempt { done, unavailable, taken };
+
+struct ListenOutcome {
+  Attempt attempt = Attempt::done;
+  Descriptor socket;
+};
+
+Result<ListenOutcome> listen_at(const std::string& name);   // taken: somebody else has the name
+Result<ListenOutcome> connect_to(const std::string& name);  // unavailable: nobody listens yet
+Descriptor accept_from(const Descriptor& listener);         // empty when nobody is waiting
+Result<PeerIdentity> identity_of(const Descriptor& socket);
+
+// One message of exactly bytes.size(), with up to four descriptors.
+Status send_message(const Descriptor& socket, std::span<const std::byte> bytes, std::span<const int> descriptors = {});
+
+struct Received {
+  size_t bytes = 0;  // 0: the peer has closed
+  std::vector<Descriptor> descriptors;
+};
+Result<Received> receive_message(const Descriptor& socket, std::span<std::byte> bytes);
+
+// Waits until the descriptor can be read; false when the deadline passed first.
+bool wait_readable(const Descriptor& socket, const Deadline& deadline);
+
+}  // namespace unisono

@@ -1,0 +1,17 @@
+// Reading a neighbour's private memory with process_vm_readv: one copy instead of two, where the kernel permits it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "transport/lanes.hpp"
+
+namespace unisono {
+
+// Whether this process may read that one's memory; asked once, by reading the magic of its arena at its own address.
+bool can_read_memory_of(const Neighbour& neighbour);
+
+// False when not everything could be read: the process is gone, or the address is not its own.
+bool read_memory_of(const Neighbour& neighbour, void* target, uint64_t address, int64_t bytes);
+
+}  // namespace unisono

@@ -1,0 +1,86 @@
+// How a rank waits: poll, then poll with PAUSE, then sleep on its bell. Never sched_yield.
+//
+// Order: see lanes.cpp; `Sleeper` is the sleeping half of that argument.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/clock.hpp"
+#include "transport/futex.hpp"
+#include "transport/lane.hpp"
+#include "unisono/status.hpp"
+
+namespace unisono {
+
+// Decided when joining from how many ranks and cores there are; a value.
+struct WaitPolicy {
+  int64_t spin_ns = 50'000;      // how long to poll before sleeping
+  bool crowded = false;          // more ranks than cores: poll for 1 µs at the most
+  bool global_barrier = false;   // whether sleepers use membarrier (else publishers fence)
+};
+
+inline constexpr int64_t longest_sleep_ns = 100'000'000;  // a lost wake-up, should there be one, costs no more than this
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Counts a thread among its process's sleepers while it decides to sleep and sleeps.
+class Sleeper {
+ public:
+  Sleeper(ArenaHead& head, const WaitPolicy& policy) : head_(head), bell_(head.bell.load(std::memory_order_acquire)) {
+    head_.sleepers.fetch_add(1, std::memory_order_seq_cst);
+    if (policy.global_barrier)
+      global_barrier();
+    else
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+  ~Sleeper() { head_.sleepers.fetch_sub(1, std::memory_order_relaxed); }
+  Sleeper(const Sleeper&) = delete;
+
+  void sleep(int64_t longest_ns) const { futex_wait(head_.bell, bell_, std::min(longest_ns, longest_sleep_ns)); }
+
+ private:
+  ArenaHead& head_;
+  uint32_t bell_;
+};
+
+enum class Turn { blocked, progressed, done };
+
+// Turns `turn` until it is done. `examine` is asked now and then, and after every sleep, whether to give up.
+template <typename TurnFunction, typename ExamineFunction>
+Status wait_until_done(ArenaHead& head, const WaitPolicy& policy, TurnFunction turn, ExamineFunction examine) {
+  constexpr int plain_polls = 300, polls_between_looks = 64;
+  int64_t spin_until = 0;
+  for (int polls = 1;; ++polls) {
+    Turn outcome = turn();
+    if (outcome == Turn::done) return Status::success();
+    if (outcome == Turn::progressed) {
+      polls = 0;
+      spin_until = 0;
+      continue;
+    }
+    if (polls < plain_polls && !policy.crowded) continue;
+    if (polls % polls_between_looks != 0 && !policy.crowded) {
+      relax();
+      continue;
+    }
+    if (Status status = examine(); !status.ok()) return status;
+    int64_t now = now_ns();
+    if (spin_until == 0) spin_until = now + (policy.crowded ? std::min<int64_t>(policy.spin_ns, 1000) : policy.spin_ns);
+    if (now < spin_until) continue;
+    Sleeper sleeper(head, policy);
+    outcome = turn();
+    if (outcome == Turn::done) return Status::success();
+    if (outcome == Turn::blocked) sleeper.sleep(longest_sleep_ns);
+    polls = 0;
+    spin_until = outcome == Turn::blocked && policy.crowded ? 1 : 0;
+  }
+}
+
+}  // namespace unisono

@@ -1,0 +1,210 @@
+"""What each check must find and must leave alone. A line that ends with `//!` is a fault; every other line is fine.
+
+A sample is {path: text}; the marks are taken off before the check sees the text.
+"""
+from tidy import builds, checks, documents, walls
+
+LONG = "\n".join(f"  step({index});" for index in range(80))
+
+SAMPLES = {
+    walls.check_include_walls: {
+        "src/transport/ring.hpp": '#include "base/check.hpp"\n#include "schedule/step.hpp" //!\n#include <thread>\n',
+        "src/algorithms/ring.cpp": '#include <vector>\n#include "schedule/step.hpp"\n#include "transport/ring.hpp" //!\n'
+                                   '#include <chrono> //!\n#include <sys/socket.h> //!\n',
+        "src/base/log.cpp": '#include <fmt/format.h>\n#include "kernels/kernels.hpp" //!\n#include "log.hpp" //!\n'
+                            '// #include "kernels/kernels.hpp"\n#include <hwy/highway.h> //!\n#include "hwy/highway.h" //!\n',
+        "src/engine/run.cpp": '#include "kernels/kernels.hpp"\n#include "engine/run.hpp"\n#include "planner/planner.hpp" //!\n',
+        "src/dialects/distributed.cpp": '#include "group/group.hpp"\n#include "engine/run.hpp" //!\n',
+        "src/group/group.cpp": '#include "planner/planner.hpp"\n#include "tools/bench.hpp" //!\n#include "unisono/group.hpp"\n',
+        "src/surprise/new.cpp": "//!\n",
+        "include/unisono/group.hpp": '#include <memory>\n#include "unisono/status.hpp"\n#include "base/check.hpp" //!\n'
+                                     "#include <fmt/format.h> //!\n#include <sys/types.h> //!\n",
+        "tools/bench.cpp": '#include <CLI/CLI.hpp>\n#include "tools/bench.hpp"\n#include "engine/run.hpp"\n',
+        "tests/run_test.cpp": '#include <gtest/gtest.h>\n#include "engine/run.hpp"\n#include "tests/support/world.hpp"\n'
+                              '#include "tools/bench.hpp" //!\n',
+    },
+    checks.check_file_length: {
+        "src/base/long.cpp": "int line();\n" * 400 + "int line(); //!\n",
+        "src/base/just_right.cpp": "int line();\n" * 400,
+        "docs/long.md": "a line\n" * 900,
+    },
+    checks.check_function_length: {
+        "src/base/long.cpp": f"""
+namespace unisono {{
+namespace {{
+const char* braces = "{{{{{{";  // {{ in a comment
+constexpr Row rows[] = {{
+{LONG}
+}};
+class Long {{
+{LONG}
+  explicit Long(int a) : a_{{a}}, b_(a) {{  //!
+{LONG}
+  }}
+  bool operator()(int a, int b) const noexcept {{ //!
+{LONG}
+  }}
+}};
+template <typename T>                        //!
+  requires(sizeof(T) > 4)
+auto long_function(T value, std::map<int, T> map = {{}}) -> Result<T> {{
+{LONG}
+}}
+void short_function() {{ if (true) {{ return; }} }}
+#ifdef X
+void either() {{
+#else
+void or_else() {{
+#endif
+}}
+enum class Many {{
+{LONG}
+}};
+}}  // namespace
+}}  // namespace unisono
+""",
+        "tests/long_test.cpp": f"TEST(Suite, a_sentence) {{ //!\n{LONG}\n}}\nstruct World {{\n{LONG}\n}};\n",
+    },
+    checks.check_parameter_count: {
+        "src/base/many.cpp": """
+void six(int a, int b, int c, int d, int e, int f) {} //!
+void five(int a, std::map<int, int> b, std::function<void(int, int, int)> c, int d = f(1, 2), int e = 3) {}
+int call = six(1, 2, 3, 4, 5, 6);
+void declared_elsewhere(int a, int b, int c, int d, int e, int f);
+template <typename A, typename B, typename C, typename D, typename E, typename F>
+void none() { six(1, 2, 3, 4, 5, 6); }
+struct Six {
+  Six(int a, int b, int c, int d, int e, int f) : a_(a) {} //!
+  bool operator<(const Six& other) const { return true; }
+  void operator()(int a, int b, int c, int d, int e, int f) {} //!
+};
+void Six::method(int a, int b, int c,  //!
+                 int d, int e, int f) const {}
+void none(void) {}
+auto lambda = [](int a, int b, int c, int d, int e, int f) { return a; };
+""",
+    },
+    checks.check_macros: {
+        "src/base/check.hpp": "#define CHECK(condition) \\\n  do {} while (false)\n#define FAULT_POINT(name)\n#define MINE 1 //!\n",
+        "src/group/group.cpp": "#define CHECK(x) //!\n#  define HELPER(x) x //!\nHWY_ATTR void f(); //!\n// #define X\n",
+        "src/kernels/sum.cpp": '#define HWY_TARGET_INCLUDE "kernels/sum.cpp"\nHWY_BEFORE_NAMESPACE();\n',
+    },
+    checks.check_goto: {
+        "src/base/jump.cpp": 'void f() {\n  goto end; //!\n  // goto is a word\n  print("goto");\n  int goto_count;\n}\n',
+    },
+    checks.check_owning_pointers: {
+        "src/base/own.cpp": """
+int* a = new int; //!
+delete a; //!
+Own(const Own&) = delete;
+new (place) Line();
+return std::unique_ptr<Arena>(new Arena(std::move(descriptor)));
+auto* b = new (std::nothrow) Line(); //!
+void* c = malloc(3); //!
+std::free(c); //!
+return free(c); //!
+lane.free(3);
+lanes->free(3);
+void free(int lane);
+Status Lanes::free(int lane) {}
+// a new day, delete it
+int new_count, free_count;
+void* operator new(size_t bytes);
+""",
+        "tests/own_test.cpp": "int* a = new int;\n",
+    },
+    checks.check_environment: {
+        "src/base/settings.cpp": 'auto home = getenv("HOME");\n',
+        "src/group/group.cpp": 'auto home = std::getenv("HOME"); //!\nextern char** environ; //!\nEnvironment environment;\nsetenv(1);\n',
+        "tests/live_test.cpp": 'auto home = ::getenv("HOME"); //!\n',
+    },
+    checks.check_dtype_switches: {
+        "src/kernels/reduce.cpp": "switch (dtype) {\n case DType::int8: break;\n}\n",
+        "src/group/group.cpp": "switch (dtype) {\n case DType::int8: break; //!\n case unisono::DType::int16: break; //!\n}\n"
+                               "using enum DType; //!\nif (dtype == DType::int8) {}\nreturn in_case(DType::int8);\n",
+    },
+    checks.check_globals: {
+        "src/dialects/default_world.cpp": "World* world = nullptr;\n",
+        "src/base/global.cpp": """
+namespace unisono {
+namespace {
+int counter = 0; //!
+std::atomic<int> hits{0}; //!
+std::map<std::string, int> cache; //!
+thread_local int depth; //!
+const char* current = nullptr; //!
+Settings settings; //!
+int table[3] = {1, 2, 3}; //!
+const char* const name = "x";
+constexpr int limit = 3;
+const std::map<int, int*> map{{1, nullptr}};
+constexpr Rule rules[] = {{1, 2}, {3, 4}};
+inline constexpr ReduceOp ReduceOp::sum{1, 1.0};
+using Rank = int;
+struct Forward;
+enum class Later : int;
+extern template class Result<int>;
+static int helper(int a);
+Status function(int a, int b);
+template <typename T> T identity(T value) { return value; }
+static_assert(sizeof(int) == 4);
+struct Value { int field = 0; std::string name; };
+class Counter {
+  static int shared_; //!
+  static constexpr int fixed = 1;
+  static const ReduceOp sum, avg;
+  static Status success() { return {}; }
+  int own_ = 0;
+};
+void function() {
+  static int calls = 0; //!
+  static const int once = start();
+  static constexpr int table[] = {1};
+  thread_local std::string text; //!
+  int local = 0;
+  [[maybe_unused]] auto x = static_cast<int>(local);
+}
+}  // namespace
+}  // namespace unisono
+""",
+        "tests/global_test.cpp": "int counter = 0;\n",
+    },
+    checks.check_sleeps: {
+        "tests/slow_test.cpp": "std::this_thread::sleep_for(1s); //!\nusleep(3); //!\n::sleep(3); //!\nsleep(1); //!\nrank.sleep(3);\n"
+                               "// sleep_for\n",
+        "src/base/clock.cpp": "nanosleep(&time, nullptr);\n",
+    },
+    checks.check_atomics_are_argued: {
+        "src/transport/bare.hpp": "// A counter.\nstd::atomic<int> counter; //!\nstd::atomic<int> other;\n",
+        "src/transport/argued.hpp": "// A counter.\n// Who writes: the sender.\nstd::atomic<int> counter;\n",
+        "src/transport/ordered.hpp": "// Order: release, then acquire.\nstd::atomic_ref<int> counter(x);\n",
+        "src/transport/late.hpp": "\n" * 50 + "// Who writes: nobody.\nstd::atomic<int> counter; //!\n",
+    },
+    checks.check_unfinished_marks: {
+        "src/base/undone.cpp": "// TO" + "DO: write it //!\nint to_do;\nauto name = \"/tmp/x.XXXXXX\";\n",
+        "README.md": "FIX" + "ME //!\n",
+    },
+    documents.check_links: {
+        "README.md": "[good](docs/page.md) and [bad](docs/none.md) //!\n[web](https://example.org/none)\n`[code](none.md)`\n"
+                     "[heading](docs/page.md#two-words-and-more) [no heading](docs/page.md#three) //!\n```\n[fenced](none.md)\n```\n"
+                     "[here](#title)\n# Title\n[directory](docs)\n",
+        "docs/page.md": "# One\n## Two words, and `more`\n[up](../README.md#title) [中](#中文)\n[wrong](README.md) //!\n## 中文\n",
+    },
+    documents.check_readme_snippets: {
+        "README.md": "<!-- test: program.cpp -->\n```cpp\nint x;\n```\n\n```cpp //!\nint y;\n```\n``` //!\nwhat\n```\n```text\nprints\n```\n",
+        "docs/page.md": "```cpp\nint z;\n```\n",
+    },
+    builds.check_sources_are_built: {
+        "src/base/built.cpp": "int a;\n",
+        "src/base/forgotten.cpp": "int b; //!\n",
+        "tests/install/main.cpp": "int main() {}\n",
+    },
+    builds.check_headers_stand_alone: {
+        "src/base/built.cpp": "int a;\n",
+        "src/base/whole.hpp": "#pragma once\n#include <string>\nstd::string text();\nstruct Whole {};\n",
+        "src/base/user.hpp": '#pragma once\n#include "base/whole.hpp"\nstd::string text(Whole);\n',
+        "src/base/lame.hpp": "#pragma once //!\nstd::string text();\n",
+        "src/base/unguarded.hpp": "struct Unguarded {}; //!\n",
+        "include/unisono/inward.hpp": '#pragma once //!\n#include "base/whole.hpp"\n',
+    },
+}

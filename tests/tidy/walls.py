@@ -1,0 +1,78 @@
+"""Who may include whom. A layer is a directory of src/; ARCHITECTURE.md has the picture and the reasons."""
+import re
+from fnmatch import fnmatch
+
+# layer → the layers it may include besides itself. Everybody may include include/unisono and the standard library.
+LAYERS = {
+    "base": (),
+    "kernels": ("base",),
+    "transport": ("base",),
+    "schedule": ("base",),
+    "rendezvous": ("base", "transport"),
+    "algorithms": ("base", "schedule"),
+    "simulation": ("base", "schedule", "algorithms"),
+    "engine": ("base", "schedule", "transport", "kernels"),
+    "planner": ("base", "schedule", "algorithms"),
+    "group": ("base", "schedule", "transport", "kernels", "rendezvous", "engine", "planner"),
+    "dialects": ("base", "group"),
+}
+
+# Libraries of others → the places that may include them.
+LIBRARIES = {
+    "hwy/*": ("src/kernels/",),
+    "CLI/*": ("tools/",),
+    "gtest/*": ("tests/",),
+    "gmock/*": ("tests/",),
+    "fmt/*": ("src/", "tools/", "tests/"),
+}
+
+# Schedules and algorithms are pure: no clock, no threads, no system.
+PURE = ("schedule", "algorithms")
+IMPURE_HEADERS = ("chrono", "ctime", "time.h", "thread", "mutex", "condition_variable", "atomic", "sys/*", "unistd.h",
+                  "fcntl.h", "poll.h", "netinet/*", "arpa/*", "linux/*")
+
+
+def check_include_walls(tree):
+    """Includes keep to the layers."""
+    for path in tree.cpp():
+        layer = layer_of(path)
+        if path.startswith("src/") and layer not in LAYERS:
+            yield path, 1, f"src/{layer} is not in the table of layers (tests/tidy/walls.py)"
+            continue
+        for line, name, quoted in tree.includes(path):
+            ours = quoted and not any(fnmatch(name, library) for library in LIBRARIES)
+            fault = fault_of_project_include(path, name) if ours else fault_of_library_include(path, name)
+            if fault:
+                yield path, line, fault
+
+
+def layer_of(path):
+    parts = path.split("/")
+    return parts[1] if parts[0] == "src" and len(parts) > 2 else parts[0]
+
+
+def fault_of_project_include(path, name):
+    target = name.split("/")[0]
+    if target == "unisono":
+        return None
+    if path.startswith(("include/", "python/", "torch_backend/")):
+        return f'"{name}": what users compile against includes unisono/ only'
+    if target not in LAYERS and target not in ("tools", "tests"):
+        return f'"{name}": write the path from src/ (or from the root, for tools/ and tests/)'
+    if target in ("tools", "tests"):
+        return None if path.startswith(target + "/") else f'"{name}": nothing includes {target}/'
+    layer = layer_of(path)
+    if layer in ("tools", "tests") or target == layer or target in LAYERS[layer]:
+        return None
+    return f'"{name}": {layer} may include {", ".join(LAYERS[layer]) or "no other layer"}, not {target}'
+
+
+def fault_of_library_include(path, name):
+    if path.startswith("include/") and not re.fullmatch(r"[a-z0-9_]+|unisono/\w+\.hpp", name):
+        return f"<{name}>: a public header includes unisono/ and the standard library only"
+    for pattern, places in LIBRARIES.items():
+        if fnmatch(name, pattern) and not path.startswith(places):
+            return f"<{name}>: only for {', '.join(places)}"
+    if layer_of(path) in PURE and any(fnmatch(name, pattern) for pattern in IMPURE_HEADERS):
+        return f"<{name}>: {layer_of(path)} is pure, without clock, threads or system"
+    return None
