@@ -7,7 +7,8 @@ set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
 set(CMAKE_CXX_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
 
 # Packages come from .deps/arm64 and from nowhere else, so that no header or library of this machine slips in.
-set(CMAKE_FIND_ROOT_PATH ${CMAKE_CURRENT_LIST_DIR}/../.deps/arm64)
+cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH project_directory)
+set(CMAKE_FIND_ROOT_PATH ${project_directory}/.deps/arm64)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)

@@ -8,6 +8,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 add_library(unisono::unisono ALIAS unisono)
+target_compile_features(unisono PUBLIC cxx_std_20)
 set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/unisono)
 
 # The command finds the library beside itself wherever the tree is moved to. The link path is kept for libraries that

@@ -19,7 +19,9 @@ struct Call {
   ReduceOp op = ReduceOp::sum;       // read by reductions only
   int root = 0;                      // read by rooted collectives only
   int64_t count = 0;                 // elements, as the user counts them: compared between ranks
-  std::vector<int64_t> shape;        // where equal shapes are asked for; compared between ranks
+  std::vector<int64_t> shape;        // compared between ranks where equal shapes are asked for
+  bool compare_shapes = false;
+  uint32_t sizes_hash = 0;           // of a list's sizes, where a list was given; compared between ranks
   double timeout_s = 0;
 
   Reduction reduction(int ranks) const { return {dtype, op, ranks}; }
@@ -38,6 +40,8 @@ struct ChunkSpace {
   int chunks = 1;
   int ranks = 1;
 };
+int64_t piece_bytes(const Call& call, int ranks);         // the data, or one piece, the longest: the same on all ranks
+int64_t contribution_bytes(const Call& call, int ranks);  // the most that one rank shows to the others
 Bytes chunk_of(const Call& call, Buffer buffer, int index, ChunkSpace space);
 
 }  // namespace unisono

@@ -21,15 +21,6 @@ bool shows(const Call& call, int me) {
 
 }  // namespace
 
-int64_t contribution_bytes(const Call& call, int ranks) {
-  switch (call.kind) {
-    case Collective::barrier: return 0;
-    case Collective::scatter: return call.output.bytes() * ranks;
-    case Collective::broadcast: return call.output.bytes();
-    default: return call.input.bytes();
-  }
-}
-
 Exchange::Exchange(Lanes& lanes) : lanes_(lanes) { sources_.resize(static_cast<size_t>(lanes.members())); }
 
 void Exchange::start(const Call& call, ExchangeMode mode, uint64_t word, uint64_t tile) {

@@ -54,7 +54,4 @@ class Exchange {
   std::vector<const void*> sources_;
 };
 
-// What one rank must show to the others in a call, in bytes; the same on all ranks.
-int64_t contribution_bytes(const Call& call, int ranks);
-
 }  // namespace unisono

@@ -6,7 +6,6 @@
 #include "hwy/foreach_target.h"  // compiles the part below once per instruction set
 
 #include "kernels/job.hpp"
-#include "kernels/kernels.hpp"
 #include "kernels/lanes-inl.hpp"
 #include "kernels/pass-inl.hpp"
 
@@ -39,8 +38,6 @@ Kernel and_kernel(Lane lane) { return logic_kernel<Logic::and_bits>(lane); }
 Kernel or_kernel(Lane lane) { return logic_kernel<Logic::or_bits>(lane); }
 Kernel xor_kernel(Lane lane) { return logic_kernel<Logic::xor_bits>(lane); }
 
-const char* target_name() { return hwy::TargetName(HWY_TARGET); }
-
 }  // namespace unisono::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -50,13 +47,10 @@ namespace unisono {
 HWY_EXPORT(and_kernel);
 HWY_EXPORT(or_kernel);
 HWY_EXPORT(xor_kernel);
-HWY_EXPORT(target_name);
 
 Kernel and_kernel(Lane lane) { return HWY_DYNAMIC_DISPATCH(and_kernel)(lane); }
 Kernel or_kernel(Lane lane) { return HWY_DYNAMIC_DISPATCH(or_kernel)(lane); }
 Kernel xor_kernel(Lane lane) { return HWY_DYNAMIC_DISPATCH(xor_kernel)(lane); }
-
-const char* kernel_target() { return HWY_DYNAMIC_DISPATCH(target_name)(); }
 
 }  // namespace unisono
 #endif

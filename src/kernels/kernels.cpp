@@ -137,13 +137,39 @@ Status refused(fmt::format_string<Values...> text, Values&&... values) {
   return Status(ErrorCode::argument, fmt::format(text, std::forward<Values>(values)...));
 }
 
+Job job_of(const Choice& choice, const Operands& operands) {
+  return {.target = operands.target,
+          .second_target = operands.second_target,
+          .sources = operands.sources,
+          .count = static_cast<size_t>(operands.count) * choice.lanes_per_element};
+}
+
+void run(const Choice& choice, const Job& job) { choice.family(choice.lane)(job); }
+
 // avg of a complete integer total: the wrapped sum first, then one more pass that divides it where it lies.
-void average_integers(const Row& row, Job job, int ranks) {
-  void* const second_target = std::exchange(job.second_target, nullptr);
-  row.sum.family(row.sum.lane)(job);
+void average_integers(const Row& row, const Operands& operands, int ranks) {
+  Job job = job_of(row.sum, operands);
+  job.second_target = nullptr;
+  run(row.sum, job);
   row.divide(job.target, job.count, ranks);
-  if (second_target != nullptr)
-    std::memcpy(second_target, job.target, job.count * static_cast<size_t>(element_bytes(row.dtype)));
+  if (operands.second_target != nullptr)
+    std::memcpy(operands.second_target, job.target, job.count * static_cast<size_t>(element_bytes(row.dtype)));
+}
+
+// avg and premul_sum, where there is something to multiply or divide by.
+void reduce_scaled(const Row& row, const Reduction& reduction, const Operands& operands) {
+  const bool is_average = reduction.op.kind == ReduceKind::avg;
+  const bool is_integer = row.divide != nullptr;
+  if (is_average && is_integer) return average_integers(row, operands, reduction.ranks);
+  CHECK(row.scaled_sum.family != nullptr);
+  Job job = job_of(row.scaled_sum, operands);
+  if (is_average) {
+    job.divisor = reduction.ranks;
+  } else {
+    job.factor = reduction.op.factor;
+    if (is_integer) job.whole_factor = modulo_two_to_64(job.factor);
+  }
+  run(row.scaled_sum, job);
 }
 
 }  // namespace
@@ -170,27 +196,15 @@ Status check_reduction(const Reduction& reduction) {
 }
 
 void reduce(const Reduction& reduction, const Operands& operands) {
+  CHECK(!operands.sources.empty());
   const Row& row = row_of(reduction.dtype);
   const ReduceKind kind = reduction.op.kind;
-  const bool multiplies = kind == ReduceKind::premul_sum && operands.contributions && reduction.op.factor != 1.0;
   const bool divides = kind == ReduceKind::avg && operands.complete && reduction.ranks != 1;
-  const Choice& choice = multiplies || (divides && row.divide == nullptr) ? row.scaled_sum
-                                                                          : row.*columns[static_cast<size_t>(kind)];
-  CHECK(choice.family != nullptr && !operands.sources.empty());
-
-  Job job = {.target = operands.target,
-             .second_target = operands.second_target,
-             .sources = operands.sources,
-             .count = static_cast<size_t>(operands.count) * choice.lanes_per_element};
-  if (multiplies) {
-    job.factor = reduction.op.factor;
-    if (row.divide != nullptr) job.whole_factor = modulo_two_to_64(job.factor);
-  }
-  if (divides) {
-    if (row.divide != nullptr) return average_integers(row, job, reduction.ranks);
-    job.divisor = reduction.ranks;
-  }
-  choice.family(choice.lane)(job);
+  const bool multiplies = kind == ReduceKind::premul_sum && operands.contributions && reduction.op.factor != 1.0;
+  if (divides || multiplies) return reduce_scaled(row, reduction, operands);
+  const Choice& choice = row.*columns[static_cast<size_t>(kind)];
+  CHECK(choice.family != nullptr);
+  run(choice, job_of(choice, operands));
 }
 
 }  // namespace unisono

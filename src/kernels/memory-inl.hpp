@@ -47,27 +47,32 @@ HWY_INLINE void put(hn::Vec<Tag> value, [[maybe_unused]] Tag tag, hn::TFromD<Tag
 #endif
 }
 
-// Where the instruction set cannot leave out lanes, the part goes through a vector's worth of stack.
+// Whether loads and stores can leave lanes out without touching their memory. AVX2 can where a lane has four bytes.
+template <class Tag>
+constexpr bool can_leave_out = !HWY_MEM_OPS_MIGHT_FAULT ||
+                               (HWY_TARGET == HWY_AVX2 && sizeof(hn::TFromD<Tag>) >= 4 && !HWY_IS_ASAN);
+
+// Where they cannot, the part goes through a vector's worth of stack.
 template <class Tag>
 HWY_INLINE hn::Vec<Tag> fetch(Tag tag, const hn::TFromD<Tag>* from, Part part) {
-#if HWY_MEM_OPS_MIGHT_FAULT
-  HWY_ALIGN hn::TFromD<Tag> lanes[hn::MaxLanes(tag)] = {};
-  std::memcpy(lanes, from, part.count * sizeof(lanes[0]));
-  return hn::Load(tag, lanes);
-#else
-  return hn::MaskedLoad(hn::FirstN(tag, part.count), tag, from);
-#endif
+  if constexpr (can_leave_out<Tag>) {
+    return hn::MaskedLoad(hn::FirstN(tag, part.count), tag, from);
+  } else {
+    HWY_ALIGN hn::TFromD<Tag> lanes[hn::MaxLanes(tag)] = {};
+    std::memcpy(lanes, from, part.count * sizeof(lanes[0]));
+    return hn::Load(tag, lanes);
+  }
 }
 
 template <class Tag>
 HWY_INLINE void put(hn::Vec<Tag> value, Tag tag, hn::TFromD<Tag>* to, Part part) {
-#if HWY_MEM_OPS_MIGHT_FAULT
-  HWY_ALIGN hn::TFromD<Tag> lanes[hn::MaxLanes(tag)];
-  hn::Store(value, tag, lanes);
-  std::memcpy(to, lanes, part.count * sizeof(lanes[0]));
-#else
-  hn::BlendedStore(value, hn::FirstN(tag, part.count), tag, to);
-#endif
+  if constexpr (can_leave_out<Tag>) {
+    hn::BlendedStore(value, hn::FirstN(tag, part.count), tag, to);
+  } else {
+    HWY_ALIGN hn::TFromD<Tag> lanes[hn::MaxLanes(tag)];
+    hn::Store(value, tag, lanes);
+    std::memcpy(to, lanes, part.count * sizeof(lanes[0]));
+  }
 }
 
 }  // namespace unisono::HWY_NAMESPACE

@@ -15,7 +15,6 @@
 #define UNISONO_KERNELS_PASS_INL
 #endif
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <span>
@@ -42,135 +41,109 @@ HWY_INLINE typename Type::Register tree(const Type& kernel, const void* const* s
   }
 }
 
-// The same tree over any number of sources: a binary counter whose digit `level` holds the combination of 2^level whole
-// groups of four sources. Adding a group carries like adding one; what is left at the end is folded from the right. Each
-// digit is a row of neighbouring vectors, so that the counting is paid for once a row.
-template <class Type>
-class Counter {
- public:
+// The tree over fewer sources than `limit`, a number known only now.
+template <size_t limit, class Type, class Extent>
+HWY_INLINE typename Type::Register tree_below(const Type& kernel, std::span<const void* const> sources, size_t at,
+                                              Extent extent) {
+  if constexpr (limit > 2) {
+    if (sources.size() < limit - 1) return tree_below<limit - 1>(kernel, sources, at, extent);
+  }
+  return tree<limit - 1>(kernel, sources.data(), at, extent);
+}
+
+constexpr size_t most_digits = 30;  // counts to 2^30 groups of four sources: more than there can be ranks
+
+// The tree over any number of sources: a binary counter whose digit `level` holds the combination of 2^level groups.
+// Adding a group carries like adding one. What is left at the end is folded from the right.
+template <class Type, class Extent>
+HWY_NOINLINE typename Type::Register tree_of_any(const Type& kernel, std::span<const void* const> sources, size_t at,
+                                                 Extent extent) {
   using Register = typename Type::Register;
-  static constexpr size_t row_length = 8;
+  constexpr size_t group_size = Type::common ? 8 : 4;
+  Register digits[most_digits];
+  const size_t groups = sources.size() / group_size;
+  for (size_t group = 0; group < groups; ++group, sources = sources.subspan(group_size)) {
+    Register sum = tree<group_size>(kernel, sources.data(), at, extent);
+    size_t level = 0;
+    for (; (group >> level) & 1; ++level) sum = kernel.combine(digits[level], sum);
+    digits[level] = sum;
+  }
+  size_t left = groups;  // the digits that are still to be folded in
+  Register sum;
+  if (sources.empty()) {
+    sum = digits[std::countr_zero(left)];
+    left &= left - 1;
+  } else {
+    sum = tree_below<group_size>(kernel, sources, at, extent);
+  }
+  for (; left != 0; left &= left - 1) sum = kernel.combine(digits[std::countr_zero(left)], sum);
+  return sum;
+}
 
-  Counter(const Type& kernel, std::span<const void* const> sources) : kernel_(kernel), sources_(sources) {}
+constexpr size_t any = 0;
 
-  // Returns `length` combined vectors, which stay valid until the next call.
-  template <class Extent>
-  HWY_NOINLINE const Register* combine(size_t at, size_t length, Extent extent) {
-    const size_t groups = sources_.size() / group_size;
-    for (size_t group = 0; group < groups; ++group) {
-      const size_t level = static_cast<size_t>(std::countr_one(group));
-      Register* row = digits_[level];
-      load<group_size>(row, group * group_size, at, length, extent);
-      for (size_t lower = 0; lower < level; ++lower) add(digits_[lower], row, length);
+// The pointers of one pass, copied here so that the compiler knows that the stores do not change them.
+template <class Type, size_t source_count>
+class Pass {
+ public:
+  explicit Pass(const Job& job)
+      : kernel_(job),
+        target_(static_cast<Stored*>(job.target)),
+        second_target_(static_cast<Stored*>(job.second_target)),
+        all_sources_(job.sources) {
+    for (size_t index = 0; index < source_count; ++index) sources_[index] = job.sources[index];
+  }
+
+  HWY_INLINE void run(size_t count) const {
+    constexpr size_t step = Type::lane_count;
+    if (count < step) {
+      if (count != 0) store(combined(0, Part{count}), 0, Part{count});
+      return;
     }
-    size_t left = groups;  // the digits that are still to be folded in
-    Register* row = rest_;
-    switch (sources_.size() % group_size) {
-      case 0:
-        row = digits_[std::countr_zero(left)];
-        left &= left - 1;
-        break;
-      case 1: load<1>(row, groups * group_size, at, length, extent); break;
-      case 2: load<2>(row, groups * group_size, at, length, extent); break;
-      default: load<3>(row, groups * group_size, at, length, extent); break;
-    }
-    for (; left != 0; left &= left - 1) add(digits_[std::countr_zero(left)], row, length);
-    return row;
+    const size_t last_at = count - step;
+    const Register last = combined(last_at, Whole{});
+    for (size_t at = 0; at < last_at; at += step) store(combined(at, Whole{}), at, Whole{});
+    store(last, last_at, Whole{});
   }
 
  private:
-  static constexpr size_t group_size = 4;
-  static constexpr size_t most_digits = 30;  // for four times 2^30 sources: more than there can be ranks
-
-  template <size_t source_count, class Extent>
-  HWY_INLINE void load(Register* row, size_t first_source, size_t at, size_t length, Extent extent) const {
-    const void* sources[source_count];  // a copy, which the compiler knows the stores below do not change
-    for (size_t index = 0; index < source_count; ++index) sources[index] = sources_[first_source + index];
-    for (size_t index = 0; index < length; ++index)
-      row[index] = tree<source_count>(kernel_, sources, at + index * Type::lane_count, extent);
-  }
-
-  HWY_INLINE void add(const Register* left, Register* right, size_t length) const {
-    for (size_t index = 0; index < length; ++index) right[index] = kernel_.combine(left[index], right[index]);
-  }
-
-  const Type& kernel_;
-  const std::span<const void* const> sources_;
-  Register rest_[row_length];
-  Register digits_[most_digits][row_length];
-};
-
-// Where results go.
-template <class Type>
-struct Targets {
-  explicit Targets(const Job& job)
-      : first(static_cast<Stored*>(job.target)), second(static_cast<Stored*>(job.second_target)) {}
+  using Stored = typename Type::Stored;
+  using Register = typename Type::Register;
 
   template <class Extent>
-  HWY_INLINE void store(const Type& kernel, typename Type::Register result, size_t at, Extent extent) const {
-    const auto packed = kernel.pack(result);
-    kernel.save(packed, first + at * Type::stored_per_lane, extent);
-    if (second != nullptr) kernel.save(packed, second + at * Type::stored_per_lane, extent);
+  HWY_INLINE Register combined(size_t at, Extent extent) const {
+    if constexpr (source_count == any) {
+      return tree_of_any(kernel_, all_sources_, at, extent);
+    } else {
+      return tree<source_count>(kernel_, sources_, at, extent);
+    }
   }
 
-  using Stored = typename Type::Stored;
-  Stored* const first;
-  Stored* const second;
+  template <class Extent>
+  HWY_INLINE void store(Register result, size_t at, Extent extent) const {
+    const auto packed = kernel_.pack(result);
+    kernel_.save(packed, target_ + at * Type::stored_per_lane, extent);
+    if (second_target_ != nullptr) kernel_.save(packed, second_target_ + at * Type::stored_per_lane, extent);
+  }
+
+  const Type kernel_;
+  Stored* const target_;
+  Stored* const second_target_;
+  const std::span<const void* const> all_sources_;
+  const void* sources_[source_count == any ? 1 : source_count] = {};
 };
-
-template <size_t source_count, class Type>
-HWY_INLINE void pass_over_few(const Job& job) {
-  const Type kernel(job);
-  const Targets<Type> targets(job);
-  const void* sources[source_count];  // a copy, which the compiler knows the stores below do not change
-  for (size_t index = 0; index < source_count; ++index) sources[index] = job.sources[index];
-
-  constexpr size_t step = Type::lane_count;
-  const size_t count = job.count;
-  if (count < step) {
-    if (count != 0) targets.store(kernel, tree<source_count>(kernel, sources, 0, Part{count}), 0, Part{count});
-    return;
-  }
-  const size_t last_at = count - step;
-  const auto last = tree<source_count>(kernel, sources, last_at, Whole{});
-  for (size_t at = 0; at < last_at; at += step)
-    targets.store(kernel, tree<source_count>(kernel, sources, at, Whole{}), at, Whole{});
-  targets.store(kernel, last, last_at, Whole{});
-}
-
-template <class Type>
-HWY_NOINLINE void pass_over_many(const Job& job) {
-  const Type kernel(job);
-  const Targets<Type> targets(job);
-  Counter<Type> counter(kernel, job.sources);
-
-  constexpr size_t step = Type::lane_count;
-  const size_t count = job.count;
-  if (count < step) {
-    if (count != 0) targets.store(kernel, *counter.combine(0, 1, Part{count}), 0, Part{count});
-    return;
-  }
-  const size_t last_at = count - step;
-  const auto last = *counter.combine(last_at, 1, Whole{});
-  for (size_t at = 0; at < last_at;) {
-    const size_t length = std::min(Counter<Type>::row_length, (last_at - at + step - 1) / step);
-    const auto* row = counter.combine(at, length, Whole{});
-    for (size_t index = 0; index < length; ++index, at += step) targets.store(kernel, row[index], at, Whole{});
-  }
-  targets.store(kernel, last, last_at, Whole{});
-}
 
 template <class Type>
 void run(const Job& job) {
   const size_t source_count = job.sources.size();
-  if (source_count == 2) return pass_over_few<2, Type>(job);
+  if (source_count == 2) return Pass<Type, 2>(job).run(job.count);
   if constexpr (Type::common) {
-    if (source_count == 1) return pass_over_few<1, Type>(job);
-    if (source_count == 3) return pass_over_few<3, Type>(job);
-    if (source_count == 4) return pass_over_few<4, Type>(job);
-    if (source_count == 8) return pass_over_few<8, Type>(job);
+    if (source_count == 1) return Pass<Type, 1>(job).run(job.count);
+    if (source_count == 3) return Pass<Type, 3>(job).run(job.count);
+    if (source_count == 4) return Pass<Type, 4>(job).run(job.count);
+    if (source_count == 8) return Pass<Type, 8>(job).run(job.count);
   }
-  pass_over_many<Type>(job);
+  Pass<Type, any>(job).run(job.count);
 }
 
 }  // namespace unisono::HWY_NAMESPACE

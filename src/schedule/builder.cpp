@@ -33,16 +33,16 @@ void Builder::send(int peer, ChunkRef source) { add({.kind = StepKind::send, .pe
 
 void Builder::receive(int peer, ChunkRef target) { add({.kind = StepKind::receive, .peer = peer, .target = target}); }
 
-void Builder::receive_reduce(int peer, ChunkRef own, ChunkRef target) {
-  add({.kind = StepKind::receive_reduce, .peer = peer, .own = own, .target = target});
+void Builder::receive_reduce(int peer, ChunkRef target) {
+  add({.kind = StepKind::receive_reduce, .peer = peer, .target = target});
 }
 
 void Builder::copy(ChunkRef source, ChunkRef target) {
   add({.kind = StepKind::copy, .source = source, .target = target});
 }
 
-void Builder::reduce(int peer, ChunkRef source, ChunkRef target) {
-  add({.kind = StepKind::reduce, .peer = peer, .source = source, .own = target, .target = target});
+void Builder::reduce(ChunkRef source, ChunkRef target) {
+  add({.kind = StepKind::reduce, .source = source, .target = target});
 }
 
 void Builder::publish(int flag) { add({.kind = StepKind::publish, .flag = flag}); }

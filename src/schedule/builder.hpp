@@ -25,9 +25,9 @@ class Builder {
 
   void send(int peer, ChunkRef source);
   void receive(int peer, ChunkRef target);
-  void receive_reduce(int peer, ChunkRef own, ChunkRef target);
+  void receive_reduce(int peer, ChunkRef target);
   void copy(ChunkRef source, ChunkRef target);
-  void reduce(int peer, ChunkRef source, ChunkRef target);  // my operand is the target itself
+  void reduce(ChunkRef source, ChunkRef target);
   void publish(int flag);
   void await(int peer, int flag);  // a rank, or `everyone`
   void read_peer(int peer, ChunkRef source, ChunkRef target);

@@ -66,7 +66,8 @@ int chunk_count(const Schedule& schedule, Buffer buffer) {
 }
 
 int length_class(const Schedule& schedule, ChunkRef chunk) {
-  if (chunk.buffer != Buffer::input && chunk.buffer != Buffer::output) return -1;
+  if (chunk.buffer == Buffer::none || chunk.buffer == Buffer::stage) return -1;
+  if (chunk.buffer == Buffer::scratch) chunk.buffer = Buffer::input;
   const Layout& layout = layout_of(schedule.collective);
   const int me = schedule.place.rank, ranks = schedule.place.ranks;
   if (layout.input == Cut::each && layout.output == Cut::each)  // from one rank to another: every pair its own

@@ -12,7 +12,7 @@ namespace unisono {
 int chunk_count(const Schedule& schedule, Buffer buffer);
 
 // Chunks with equal numbers are equally long. Pieces may be uneven, so a chunk must never land in one of another
-// length. -1 for stage and scratch, which take any.
+// length. -1 for stage, which takes any.
 int length_class(const Schedule& schedule, ChunkRef chunk);
 
 // The input chunk that lies at the same address when the caller works in place.

@@ -26,6 +26,8 @@ Status check_header(std::span<const Schedule> all_ranks, int rank) {
     return broken(schedule, -1, fmt::format("the root is {}, and {} on rank 0", place.root, first.place.root));
   if (schedule.chunks < 1 || schedule.chunks != first.chunks)
     return broken(schedule, -1, fmt::format("the data has {} chunks, and {} on rank 0", schedule.chunks, first.chunks));
+  if (schedule.scratch_chunks > chunk_count(schedule, Buffer::input))
+    return broken(schedule, -1, "there is more scratch than input to say how long it is");
   if (schedule.stage_slots < 0 || schedule.stage_slots != first.stage_slots)
     return broken(schedule, -1,
                   fmt::format("it has {} stage slots, and {} on rank 0", schedule.stage_slots, first.stage_slots));
@@ -42,21 +44,16 @@ class StepCheck {
     switch (step_.kind) {
       case StepKind::send:
         RETURN_IF_ERROR(check_one_peer());
+        if (adds(schedule_.collective) && step_.source.buffer == Buffer::input)
+          return fail("a contribution to a sum is copied before it is sent");
         return check_readable(step_.source);
       case StepKind::receive:
-        RETURN_IF_ERROR(check_one_peer());
-        return check_writable();
       case StepKind::receive_reduce:
         RETURN_IF_ERROR(check_one_peer());
-        RETURN_IF_ERROR(check_readable(step_.own));
         return check_writable();
       case StepKind::copy:
-        RETURN_IF_ERROR(check_readable(step_.source));
-        return check_writable();
       case StepKind::reduce:
-        RETURN_IF_ERROR(check_one_peer());
         RETURN_IF_ERROR(check_readable(step_.source));
-        RETURN_IF_ERROR(check_readable(step_.own));
         return check_writable();
       case StepKind::publish:
       case StepKind::await: return check_flag();

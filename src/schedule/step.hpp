@@ -12,7 +12,7 @@ enum class Buffer : uint8_t {
   none,
   input,    // the caller's input; read only
   output,   // the caller's output; may be the same memory as the input
-  scratch,  // private memory of this rank, one chunk the size of an input chunk each
+  scratch,  // private memory of this rank; scratch[k] is as long as input[k]
   stage,    // slots in this rank's lane, which its neighbours can read
 };
 
@@ -26,13 +26,14 @@ struct ChunkRef {
 // Sends are posted: the next step may start at once. A send holds its source until the peer has taken it; a step that
 // writes that chunk, and the end of the schedule, wait for it. Everything else happens in the order written.
 // The messages between two ranks are matched in the order written, tile by tile. A schedule publishes a flag once.
-// `own` is this rank's operand in the three steps that add, and may be the target itself.
+// Where sums travel over links, a contribution enters them by a copy from the input, which scales it if the operation
+// asks for that; what is sent and received is never the input itself.
 enum class StepKind : uint8_t {
   send,            // source → peer
   receive,         // peer → target
-  receive_reduce,  // target = my `own` combined with what the peer sent, lower rank first
+  receive_reduce,  // target = target combined with what the peer sent, lower rank first
   copy,            // source → target
-  reduce,          // target = my `own` combined with source, which the peer gave, lower rank first
+  reduce,          // target = target combined with source
   publish,         // raise my flag: what I wrote before it is visible to whoever awaits it
   await,           // wait for the peer's flag (or everyone's)
   read_peer,       // the peer's source → my target; stage slots, or the peer's input or output where it can be read
@@ -42,9 +43,9 @@ enum class StepKind : uint8_t {
 struct Step {
   StepKind kind;
   int peer = everyone;
-  ChunkRef source;
-  ChunkRef own;
-  ChunkRef target;
+  ChunkRef source = {};
+  ChunkRef own = {};
+  ChunkRef target = {};
   int flag = 0;
 
   bool operator==(const Step&) const = default;

@@ -24,9 +24,9 @@ struct StepPattern {
 constexpr StepPattern step_patterns[] = {
     {StepKind::send, "send", "{source} to {peer}"},
     {StepKind::receive, "receive", "from {peer} -> {target}"},
-    {StepKind::receive_reduce, "receive_reduce", "{own} + from {peer} -> {target}"},
+    {StepKind::receive_reduce, "receive_reduce", "from {peer} -> {target}"},
     {StepKind::copy, "copy", "{source} -> {target}"},
-    {StepKind::reduce, "reduce", "{own} + {source} of {peer} -> {target}"},
+    {StepKind::reduce, "reduce", "{source} -> {target}"},
     {StepKind::publish, "publish", "flag {flag}"},
     {StepKind::await, "await", "flag {flag} of {peer}"},
     {StepKind::read_peer, "read_peer", "{source} of {peer} -> {target}"},

@@ -76,11 +76,11 @@ struct LaneLayout {
   int64_t slots_at() const { return cells_at() + ring * cell_bytes; }
   int64_t links_at() const { return slots_at() + ring * static_cast<int64_t>(sizeof(Slot)); }
   int64_t left_at() const { return links_at() + members * static_cast<int64_t>(sizeof(uint64_t)); }
-  int64_t names_at() const { return left_at() + members * static_cast<int64_t>(sizeof(uint32_t)); }
-  int64_t bytes(int64_t name_bytes) const {
-    return names_at() + members * static_cast<int64_t>(sizeof(uint32_t)) + name_bytes;
-  }
+  int64_t bytes() const { return left_at() + members * static_cast<int64_t>(sizeof(uint32_t)); }
 };
+
+// What a lane says of each other member; anything but still_here means that it will not touch the lane again.
+enum Membership : uint32_t { still_here, has_left, has_died };
 
 inline constexpr int board_entries = 8192;
 inline constexpr uint64_t arena_magic = 0x31306f6e6f73696e;
@@ -89,6 +89,7 @@ inline constexpr uint64_t arena_magic = 0x31306f6e6f73696e;
 struct BoardEntry {
   std::atomic<uint64_t> key;
   std::atomic<uint64_t> lane;
+  std::atomic<uint64_t> members;  // hash of the members, and how many
 };
 
 struct ArenaHead {

@@ -9,9 +9,9 @@ namespace unisono {
 Links::Links(Lanes& lanes, Arena& arena)
     : lanes_(lanes), arena_(arena), to_(static_cast<size_t>(lanes.members())), from_(static_cast<size_t>(lanes.members())) {}
 
-Links::~Links() {
+void Links::close() {
   for (int peer = 0; peer < lanes_.members(); ++peer)
-    if (to_[static_cast<size_t>(peer)]) arena_.give_back(static_cast<int64_t>(lanes_.link(lanes_.me(), peer).load()));
+    if (std::exchange(to_[static_cast<size_t>(peer)], nullptr)) arena_.give_back(static_cast<int64_t>(lanes_.link(lanes_.me(), peer).load()));
 }
 
 Status Links::open_to(int peer) {

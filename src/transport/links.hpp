@@ -12,7 +12,7 @@ namespace unisono {
 class Links {
  public:
   Links(Lanes& lanes, Arena& arena);
-  ~Links();
+  void close();  // gives the rings back; nobody may use them any more
   Links(const Links&) = delete;
 
   Status open_to(int peer);  // before the first send; MemoryError when the arena is full

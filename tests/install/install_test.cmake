@@ -20,7 +20,8 @@ file(RENAME ${scratch}/installed ${prefix})
 # Switching these off proves that users of the library need not have what it is made of.
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${scratch}/outside -G ${generator}
   -D CMAKE_CXX_COMPILER=${compiler} -D CMAKE_PREFIX_PATH=${prefix}
-  -D CMAKE_DISABLE_FIND_PACKAGE_fmt=ON -D CMAKE_DISABLE_FIND_PACKAGE_HWY=ON)
+  -D CMAKE_DISABLE_FIND_PACKAGE_fmt=ON -D CMAKE_DISABLE_FIND_PACKAGE_HWY=ON -D CMAKE_DISABLE_FIND_PACKAGE_hwy=ON
+  --no-warn-unused-cli)
 file(STRINGS ${scratch}/outside/CMakeCache.txt found REGEX "^unisono_DIR:")
 if(NOT found MATCHES "${prefix}/")
   message(FATAL_ERROR "Another Unisono was found: ${found}")

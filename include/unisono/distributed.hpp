@@ -1,0 +1,102 @@
+// The torch.distributed dialect: works in place or fills the caller's tensors, and returns a Work when `async_op` is true
+// (null otherwise, and on ranks outside the group). Errors are thrown: see status.hpp. All functions may be called from any
+// thread; calls on one group happen in the order made. With async_op the memory of every view must live until wait().
+//
+// Ranks named `src` and `dst` are global ranks, as in torch.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "unisono/group.hpp"
+#include "unisono/tensor.hpp"
+#include "unisono/types.hpp"
+#include "unisono/work.hpp"
+
+namespace unisono::distributed {
+
+struct InitOptions {
+  std::optional<int> rank, world_size;  // both or neither; otherwise the launcher says
+  std::string job;                      // what distinguishes this job on the machine; otherwise the launcher says
+  std::optional<double> timeout_s;      // default deadline of calls
+};
+void init_process_group(const InitOptions& options = {});  // joins the world; InitError says who is missing
+void destroy_process_group(GroupHandle group = {});       // leaves the group, or the world and everything
+bool is_initialized();
+constexpr bool is_available() { return true; }
+std::string get_backend();
+
+int get_rank(GroupHandle group = {});        // in the group; -1 outside it
+int get_world_size(GroupHandle group = {});  // of the group; -1 outside it
+std::vector<int> get_process_group_ranks(GroupHandle group = {});
+int get_group_rank(GroupHandle group, int global_rank);   // ArgumentError when it is not in the group
+int get_global_rank(GroupHandle group, int group_rank);
+
+struct NewGroupOptions {
+  std::optional<double> timeout_s;  // otherwise the world's
+  std::string name;
+};
+// A group of these ranks, in this order. Ranks that are not in it may call too, and get a handle that is not a member.
+GroupHandle new_group(const std::vector<int>& ranks, const NewGroupOptions& options = {});
+// Every rank of `group` calls; those with the same colour form a group, ordered by key and then by rank. A negative colour
+// means: none for me.
+GroupHandle split_group(GroupHandle group, int colour, int key = 0, const NewGroupOptions& options = {});
+// Ends every call on the group on every rank with RevokedError; the group is broken afterwards. Any thread.
+void abort(GroupHandle group = {}, const std::string& why = "abort() was called");
+
+struct Options {
+  GroupHandle group;
+  bool async_op = false;
+  std::optional<double> timeout_s;
+};
+struct ReduceOptions {
+  ReduceOp op = ReduceOp::sum;
+  GroupHandle group;
+  bool async_op = false;
+  std::optional<double> timeout_s;
+};
+using AllReduceOptions = ReduceOptions;
+struct ScatterOptions {
+  Rank src = 0;
+  GroupHandle group;
+  bool async_op = false;
+  std::optional<double> timeout_s;
+  std::optional<int> group_src;  // instead of src: a rank of the group
+};
+using BroadcastOptions = ScatterOptions;
+struct RootedReduceOptions {
+  ReduceOp op = ReduceOp::sum;
+  GroupHandle group;
+  bool async_op = false;
+  std::optional<double> timeout_s;
+  std::optional<int> group_dst;  // instead of dst
+};
+
+// The result is written into `tensor` on every rank.
+WorkPtr all_reduce(TensorView tensor, const AllReduceOptions& options = {});
+// Element i of `tensor_list` becomes rank i's `tensor`. Sizes may differ where element i has rank i's size.
+WorkPtr all_gather(std::span<const TensorView> tensor_list, TensorView tensor, const Options& options = {});
+// `output` is the concatenation on dim 0, or the stack (N, *shape).
+WorkPtr all_gather_into_tensor(TensorView output, TensorView input, const Options& options = {});
+// Rank i's `output` is the reduction of everybody's element i. Inputs are unchanged.
+WorkPtr reduce_scatter(TensorView output, std::span<const TensorView> input_list, const ReduceOptions& options = {});
+WorkPtr reduce_scatter_tensor(TensorView output, TensorView input, const ReduceOptions& options = {});
+// Only dst's tensor gets the result; every other rank's keeps its bytes.
+WorkPtr reduce(TensorView tensor, Rank dst, const RootedReduceOptions& options = {});
+// `tensor` receives element i of src's list. The list is given on src and empty elsewhere.
+WorkPtr scatter(TensorView tensor, std::span<const TensorView> scatter_list = {}, const ScatterOptions& options = {});
+// src's tensor on every rank.
+WorkPtr broadcast(TensorView tensor, const BroadcastOptions& options = {});
+// Returns once every rank has come.
+WorkPtr barrier(const Options& options = {});
+
+inline WorkPtr all_gather_single(TensorView output, TensorView input, const Options& options = {}) {
+  return all_gather_into_tensor(output, input, options);
+}
+inline WorkPtr reduce_scatter_single(TensorView output, TensorView input, const ReduceOptions& options = {}) {
+  return reduce_scatter_tensor(output, input, options);
+}
+
+}  // namespace unisono::distributed

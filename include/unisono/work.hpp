@@ -1,0 +1,39 @@
+// The caller's promise: what an asynchronous call returns. Thread-safe; dropping it is safe too, since the library keeps
+// the buffers alive until the call is over.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "unisono/status.hpp"
+
+namespace unisono {
+
+// torch.distributed's shape.
+class Work {
+ public:
+  virtual ~Work() = default;
+
+  // Blocks until the call is over; true, or throws the call's error. A timeout in seconds that expires throws
+  // TimeoutError and leaves the call running: it may be waited for again.
+  virtual bool wait(std::optional<double> timeout_s = std::nullopt) = 0;
+  virtual bool is_completed() const = 0;
+  virtual bool is_success() const = 0;  // completed without an error
+  virtual Status exception() const = 0; // ok() while running or after success
+};
+using WorkPtr = std::shared_ptr<Work>;
+
+// MindSpore's shape: wait() returns nothing. The rest is ours.
+class CommHandle {
+ public:
+  explicit CommHandle(WorkPtr work) : work_(std::move(work)) {}
+  void wait(std::optional<double> timeout_s = std::nullopt) { work_->wait(timeout_s); }
+  bool is_completed() const { return work_->is_completed(); }
+  Status exception() const { return work_->exception(); }
+
+ private:
+  WorkPtr work_;
+};
+using CommHandlePtr = std::shared_ptr<CommHandle>;
+
+}  // namespace unisono

@@ -1,0 +1,49 @@
+// Every algorithm: a pure function from a place in the group to the schedule of that place. No clock, no transport, no
+// bytes. What each is good for stands above its body, in the file named after its collective; catalogue.hpp lists them.
+#pragma once
+
+#include "schedule/schedule.hpp"
+
+namespace unisono {
+
+// all_reduce.cpp, and all_reduce_links.cpp for the two that send messages
+Schedule one_shot_all_reduce(Place me);
+Schedule two_shot_all_reduce(Place me);
+Schedule two_shot_direct_all_reduce(Place me);
+Schedule ring_all_reduce(Place me);
+Schedule doubling_all_reduce(Place me);
+
+// all_gather.cpp
+Schedule direct_all_gather(Place me);
+Schedule direct_read_all_gather(Place me);
+Schedule ring_all_gather(Place me);
+
+// reduce_scatter.cpp
+Schedule direct_reduce_scatter(Place me);
+Schedule direct_read_reduce_scatter(Place me);
+Schedule ring_reduce_scatter(Place me);
+
+// reduce.cpp
+Schedule direct_reduce(Place me);
+Schedule two_shot_reduce(Place me);
+
+// broadcast.cpp
+Schedule direct_broadcast(Place me);
+Schedule direct_read_broadcast(Place me);
+
+// scatter.cpp
+Schedule direct_scatter(Place me);
+Schedule direct_read_scatter(Place me);
+
+// gather.cpp
+Schedule direct_gather(Place me);
+Schedule direct_read_gather(Place me);
+
+// all_to_all.cpp
+Schedule direct_all_to_all(Place me);
+Schedule direct_read_all_to_all(Place me);
+
+// barrier.cpp
+Schedule direct_barrier(Place me);
+
+}  // namespace unisono

@@ -1,0 +1,124 @@
+// One line an algorithm; see catalogue.hpp. Hand-written paths stand first in each block.
+#include "algorithms/catalogue.hpp"
+
+#include "algorithms/algorithms.hpp"
+
+namespace unisono {
+namespace {
+
+using enum Collective;
+
+constexpr Need memory = Need::peer_memory;
+constexpr Need memory_and_reads = Need::peer_memory | Need::peer_reads;
+constexpr bool canonical = true;
+constexpr bool own_order = false;
+
+constexpr Algorithm algorithms[] = {
+    {all_reduce, "slot", Path::slot, nullptr, memory, canonical,
+     "Everybody leaves its data beside its flag and adds up everybody's; hand-written."},
+    {all_reduce, "combine", Path::combine, nullptr, memory, canonical,
+     "Whoever arrives last adds everything up and wakes the others; hand-written."},
+    {all_reduce, "one_shot", Path::schedule, one_shot_all_reduce, memory, canonical,
+     "Everybody shows its data and adds up everybody's: one round, n-1 times the data read."},
+    {all_reduce, "two_shot", Path::schedule, two_shot_all_reduce, memory, canonical,
+     "Each rank adds up its slice and everybody copies the slices: two rounds, each byte staged once each way."},
+    {all_reduce, "two_shot_direct", Path::schedule, two_shot_direct_all_reduce, memory_and_reads, canonical,
+     "Two-shot that reads the peers' own memory: three rounds, nothing staged."},
+    {all_reduce, "ring", Path::schedule, ring_all_reduce, Need::links, own_order,
+     "Slices go round and are added to, then round again: 2(n-1) rounds, fewest bytes sent."},
+    {all_reduce, "doubling", Path::schedule, doubling_all_reduce, Need::links, canonical,
+     "Blocks of ranks exchange their sums and double: log2 n rounds, all data sent in each."},
+
+    {all_gather, "slot", Path::slot, nullptr, memory, canonical,
+     "Everybody leaves its piece beside its flag and reads everybody's; hand-written."},
+    {all_gather, "combine", Path::combine, nullptr, memory, canonical,
+     "Everybody shows its piece; whoever arrives last wakes the others; hand-written."},
+    {all_gather, "direct", Path::schedule, direct_all_gather, memory, canonical,
+     "Everybody shows its piece and reads everybody's: one round."},
+    {all_gather, "direct_read", Path::schedule, direct_read_all_gather, memory_and_reads, canonical,
+     "Everybody reads the pieces in the peers' own memory: two rounds, nothing staged."},
+    {all_gather, "ring", Path::schedule, ring_all_gather, Need::links, canonical,
+     "Pieces are passed on to the right: n-1 rounds."},
+
+    {reduce_scatter, "slot", Path::slot, nullptr, memory, canonical,
+     "Everybody leaves its pieces beside its flag and adds up its own; hand-written."},
+    {reduce_scatter, "combine", Path::combine, nullptr, memory, canonical,
+     "Whoever arrives last adds everything up and wakes the others; hand-written."},
+    {reduce_scatter, "direct", Path::schedule, direct_reduce_scatter, memory, canonical,
+     "Everybody shows the pieces of the others and adds up its own: one round."},
+    {reduce_scatter, "direct_read", Path::schedule, direct_read_reduce_scatter, memory_and_reads, canonical,
+     "Everybody adds up its piece from the peers' own memory: two rounds, nothing staged."},
+    {reduce_scatter, "ring", Path::schedule, ring_reduce_scatter, Need::links, own_order,
+     "Pieces go round, are added to, and end at their owner: n-1 rounds."},
+
+    {reduce, "slot", Path::slot, nullptr, memory, canonical,
+     "Everybody leaves its data beside its flag, the root adds it up; hand-written."},
+    {reduce, "combine", Path::combine, nullptr, memory, canonical,
+     "Whoever arrives last adds everything up and wakes the others; hand-written."},
+    {reduce, "direct", Path::schedule, direct_reduce, memory, canonical,
+     "Everybody shows its data and the root adds it up alone."},
+    {reduce, "two_shot", Path::schedule, two_shot_reduce, memory, canonical,
+     "Each rank adds up its slice and the root collects the slices: two rounds."},
+
+    {scatter, "slot", Path::slot, nullptr, memory, canonical,
+     "The root leaves the pieces beside its flag, each rank reads its own; hand-written."},
+    {scatter, "combine", Path::combine, nullptr, memory, canonical,
+     "The root shows the pieces; whoever arrives last wakes the others; hand-written."},
+    {scatter, "direct", Path::schedule, direct_scatter, memory, canonical,
+     "The root shows the pieces and each rank reads its own: one round."},
+    {scatter, "direct_read", Path::schedule, direct_read_scatter, memory_and_reads, canonical,
+     "Each rank reads its piece in the root's own memory and says so: two rounds, nothing staged."},
+
+    {gather, "slot", Path::slot, nullptr, memory, canonical,
+     "Everybody leaves its piece beside its flag, the root reads them; hand-written."},
+    {gather, "combine", Path::combine, nullptr, memory, canonical,
+     "Everybody shows its piece; whoever arrives last wakes the others; hand-written."},
+    {gather, "direct", Path::schedule, direct_gather, memory, canonical,
+     "Everybody shows its piece and the root reads them all."},
+    {gather, "direct_read", Path::schedule, direct_read_gather, memory_and_reads, canonical,
+     "The root reads the pieces in the peers' own memory and says so: two rounds, nothing staged."},
+
+    {broadcast, "slot", Path::slot, nullptr, memory, canonical,
+     "The root leaves its data beside its flag, the others read it; hand-written."},
+    {broadcast, "combine", Path::combine, nullptr, memory, canonical,
+     "The root shows its data; whoever arrives last wakes the others; hand-written."},
+    {broadcast, "direct", Path::schedule, direct_broadcast, memory, canonical,
+     "The root shows its data and the others read it: one round."},
+    {broadcast, "direct_read", Path::schedule, direct_read_broadcast, memory_and_reads, canonical,
+     "The others read the root's own memory and say so: two rounds, nothing staged."},
+
+    {all_to_all, "slot", Path::slot, nullptr, memory, canonical,
+     "Everybody leaves its pieces beside its flag and reads its own from each; hand-written."},
+    {all_to_all, "combine", Path::combine, nullptr, memory, canonical,
+     "Everybody shows its pieces; whoever arrives last wakes the others; hand-written."},
+    {all_to_all, "direct", Path::schedule, direct_all_to_all, memory, canonical,
+     "Everybody shows its pieces and reads its own from each: one round."},
+    {all_to_all, "direct_read", Path::schedule, direct_read_all_to_all, memory_and_reads, canonical,
+     "Everybody reads its pieces in the peers' own memory: two rounds, nothing staged."},
+
+    {barrier, "slot", Path::slot, nullptr, memory, canonical,
+     "Everybody raises its flag and waits for everybody's; hand-written."},
+    {barrier, "combine", Path::combine, nullptr, memory, canonical,
+     "Whoever arrives last wakes the others; hand-written."},
+    {barrier, "direct", Path::schedule, direct_barrier, memory, canonical,
+     "Everybody raises its flag and waits for everybody's."},
+};
+
+}  // namespace
+
+std::span<const Algorithm> catalogue() { return algorithms; }
+
+const Algorithm* find_algorithm(Collective collective, std::string_view name) {
+  for (const Algorithm& algorithm : algorithms)
+    if (algorithm.collective == collective && algorithm.name == name) return &algorithm;
+  return nullptr;
+}
+
+std::string algorithm_names(Collective collective) {
+  std::string names;
+  for (const Algorithm& algorithm : algorithms)
+    if (algorithm.collective == collective) names.append(names.empty() ? "" : ", ").append(algorithm.name);
+  return names;
+}
+
+}  // namespace unisono

@@ -1,0 +1,55 @@
+// The one list of algorithms. A new one is a function in algorithms.hpp and a line in catalogue.cpp: the property tests
+// and the planner's overrides pick it up from here.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/sizes.hpp"
+#include "schedule/schedule.hpp"
+#include "unisono/types.hpp"
+
+namespace unisono {
+
+// What ranks must have of each other for an algorithm to work; a set.
+enum class Need : uint8_t {
+  nothing = 0,
+  peer_memory = 1,  // each other's lanes, mapped
+  peer_reads = 2,   // permission to read each other's own memory
+  links = 4,        // messages
+};
+constexpr Need operator|(Need left, Need right) {
+  return static_cast<Need>(static_cast<int>(left) | static_cast<int>(right));
+}
+constexpr bool includes(Need set, Need part) {
+  return (static_cast<int>(part) & ~static_cast<int>(set)) == 0;
+}
+
+// How a call is performed: by the engine, step by step, or by one of two hand-written ways for little data.
+enum class Path : uint8_t { slot, combine, schedule };
+
+inline constexpr int64_t unlimited = std::numeric_limits<int64_t>::max();
+
+// The most that one rank may show to the others on a path.
+constexpr int64_t capacity_of(Path path) {
+  return path == Path::slot ? 8_KiB : path == Path::combine ? 64_KiB : unlimited;
+}
+
+struct Algorithm {
+  Collective collective;
+  std::string_view name;
+  Path path;
+  Schedule (*generate)(Place me);  // null on the hand-written paths
+  Need need;
+  bool canonical_order;            // additions follow the canonical tree, or there are none
+  std::string_view sentence;
+};
+
+std::span<const Algorithm> catalogue();
+const Algorithm* find_algorithm(Collective collective, std::string_view name);  // null where there is none
+std::string algorithm_names(Collective collective);                            // "one_shot, two_shot, …"
+
+}  // namespace unisono

@@ -1,0 +1,50 @@
+// reduce_scatter: rank r gets the sum of everybody's piece r.
+#include "algorithms/algorithms.hpp"
+#include "algorithms/neighbours.hpp"
+#include "schedule/builder.hpp"
+
+namespace unisono {
+
+// Direct reduce_scatter: show every piece to its owner, wait until everybody has, add up your own in one pass.
+//
+// Rounds: 1.  Read per rank: n-1 pieces.  The first half of a two-shot all_reduce.
+Schedule direct_reduce_scatter(Place me) {
+  Builder plan(Collective::reduce_scatter, "direct", me);
+  for_each_peer(me, [&](int owner) { plan.copy(input(owner), stage(owner)); });
+  plan.publish(0);
+  plan.await(everyone, 0);
+  plan.reduce_peers(input(me.rank), stage(me.rank), output(0));
+  return plan.finish(/*stage_slots=*/me.ranks);
+}
+
+// Direct reduce_scatter without staging: owners read the pieces where they lie.
+//
+// Rounds: 2, the second so that nobody returns while a peer still reads.  Read per rank: n-1 pieces.
+Schedule direct_read_reduce_scatter(Place me) {
+  Builder plan(Collective::reduce_scatter, "direct_read", me);
+  plan.publish(0);
+  plan.await(everyone, 0);
+  plan.reduce_peers(input(me.rank), input(me.rank), output(0));
+  plan.publish(1);
+  plan.await(everyone, 1);
+  return plan.finish();
+}
+
+// Ring reduce_scatter: pieces go round to the right, everybody adds to them, and each ends at its owner.
+//
+// Rounds: n-1.  Sent per rank: n-1 pieces.  Best when pieces are large. Not the canonical order.
+Schedule ring_reduce_scatter(Place me) {
+  Builder plan(Collective::reduce_scatter, "ring", me);
+  if (me.ranks == 1) plan.reduce_peers(input(0), input(0), output(0));
+  const auto sum_of = [&](int piece) { return piece == me.rank ? output(0) : scratch(piece); };
+  if (me.ranks > 1) plan.copy(input(left_of(me)), scratch(left_of(me)));
+  for (int round = 0; round < me.ranks - 1; ++round) {
+    const int added = chunk_at(me.rank - round - 2, me);
+    plan.send(right_of(me), scratch(chunk_at(me.rank - round - 1, me)));
+    plan.copy(input(added), sum_of(added));
+    plan.receive_reduce(left_of(me), sum_of(added));
+  }
+  return plan.finish();
+}
+
+}  // namespace unisono

@@ -1,0 +1,104 @@
+// Argument checks and delivery; see build.hpp. Next: group/group.cpp.
+#include "dialects/build.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.hpp"
+#include "base/hash.hpp"
+
+namespace unisono {
+namespace {
+
+template <typename... Parts>
+Status wrong(fmt::format_string<Parts...> format, Parts&&... parts) {
+  return {ErrorCode::argument, fmt::format(format, std::forward<Parts>(parts)...)};
+}
+
+}  // namespace
+
+Status check_tensor(const char* argument, const TensorView& tensor) {
+  int64_t count = tensor.count();
+  if (count < 0 || count > INT64_MAX / element_bytes(tensor.dtype))
+    return wrong("{} has shape {}, which cannot be", argument, tensor.shape.text());
+  if (count > 0 && !tensor.data) return wrong("{} of shape {} is a null pointer", argument, tensor.shape.text());
+  return Status::success();
+}
+
+Status check_writable(const char* argument, const TensorView& tensor) {
+  RETURN_IF_ERROR(check_tensor(argument, tensor));
+  return tensor.read_only ? wrong("{} is written to and was made from const memory", argument) : Status::success();
+}
+
+Status check_same_dtype(const char* argument, const TensorView& tensor, DType wanted) {
+  if (tensor.dtype == wanted) return Status::success();
+  return wrong("{} is {} where {} is needed", argument, name_of(tensor.dtype), name_of(wanted));
+}
+
+Status check_count(const char* argument, const TensorView& tensor, int64_t wanted, const std::string& because) {
+  if (tensor.count() == wanted) return Status::success();
+  return wrong("{} has {} elements, shape {}; {} are needed: {}", argument, tensor.count(), tensor.shape.text(), wanted, because);
+}
+
+Status check_list_length(const char* argument, size_t length, int ranks) {
+  if (length == static_cast<size_t>(ranks)) return Status::success();
+  return wrong("{} has {} tensors; it needs one for each of the group's {} ranks", argument, length, ranks);
+}
+
+Status check_divisible(const char* argument, const TensorView& tensor, int ranks) {
+  if (tensor.shape.dims() == 0) return wrong("{} has no dim 0 to divide among the group's {} ranks", argument, ranks);
+  if (tensor.shape[0] % ranks == 0) return Status::success();
+  return wrong("dim 0 of {} is {}, which is not divisible by the group's {} ranks", argument, tensor.shape[0], ranks);
+}
+
+Status check_member(const char* argument, int rank, const Group& group) {
+  if (group.index_of(rank) >= 0) return Status::success();
+  return wrong("{} is rank {}, which is not in group \"{}\" of ranks [{}]", argument, rank, group.name(), fmt::join(group.ranks(), ", "));
+}
+
+Status check_apart(const char* one, const TensorView& first, const char* other, const TensorView& second) {
+  auto *a = static_cast<const std::byte*>(first.data), *b = static_cast<const std::byte*>(second.data);
+  if (first.bytes() <= 0 || second.bytes() <= 0 || a + first.bytes() <= b || b + second.bytes() <= a) return Status::success();
+  return wrong("{} and {} overlap in memory", one, other);
+}
+
+Status check_parts_apart(const char* argument, std::span<const TensorView> list) {
+  std::vector<const TensorView*> order;
+  for (const TensorView& tensor : list)
+    if (tensor.bytes() > 0) order.push_back(&tensor);
+  std::sort(order.begin(), order.end(), [](auto* one, auto* other) { return std::less<>()(one->data, other->data); });
+  for (size_t index = 1; index < order.size(); ++index)
+    if (static_cast<const std::byte*>(order[index - 1]->data) + order[index - 1]->bytes() > order[index]->data)
+      return wrong("two tensors of {} overlap in memory", argument);
+  return Status::success();
+}
+
+Pieces pieces(const TensorView& tensor) { return Pieces(tensor.data, tensor.bytes()); }
+
+Pieces pieces(std::span<const TensorView> list) {
+  std::vector<Bytes> parts;
+  parts.reserve(list.size());
+  for (const TensorView& tensor : list) parts.push_back({static_cast<std::byte*>(tensor.data), tensor.bytes()});
+  return Pieces(std::move(parts));
+}
+
+uint32_t sizes_hash(std::span<const TensorView> list) {
+  uint64_t hash = 0;
+  for (const TensorView& tensor : list) hash = hash_combine(hash, static_cast<uint64_t>(tensor.count()));
+  return static_cast<uint32_t>(hash);
+}
+
+bool equal_sizes(std::span<const TensorView> list) {
+  return std::all_of(list.begin(), list.end(), [&](const TensorView& tensor) { return tensor.count() == list.front().count(); });
+}
+
+WorkPtr deliver(Group& group, Call call, const Status& checked, Delivery delivery) {
+  if (!checked.ok()) throw_if_error(group.refuse(call.kind, checked));
+  call.timeout_s = delivery.timeout_s;
+  if (delivery.async_op) return group.post(std::move(call), std::move(delivery.keep_alive));
+  throw_if_error(group.run(std::move(call)));
+  return nullptr;
+}
+
+}  // namespace unisono

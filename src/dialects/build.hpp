@@ -1,0 +1,39 @@
+// What both dialects do alike: check arguments, and hand a finished Call to its group.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "group/group.hpp"
+#include "unisono/tensor.hpp"
+#include "unisono/work.hpp"
+
+namespace unisono {
+
+// Argument checks. Each returns ok or an ArgumentError that names the argument and what it should have been.
+Status check_tensor(const char* argument, const TensorView& tensor);
+Status check_writable(const char* argument, const TensorView& tensor);
+Status check_same_dtype(const char* argument, const TensorView& tensor, DType wanted);
+Status check_count(const char* argument, const TensorView& tensor, int64_t wanted, const std::string& because);
+Status check_list_length(const char* argument, size_t length, int ranks);
+Status check_divisible(const char* argument, const TensorView& tensor, int ranks);
+Status check_member(const char* argument, int rank, const Group& group);
+Status check_apart(const char* one, const TensorView& first, const char* other, const TensorView& second);
+Status check_parts_apart(const char* argument, std::span<const TensorView> list);
+
+Pieces pieces(const TensorView& tensor);
+Pieces pieces(std::span<const TensorView> list);
+uint32_t sizes_hash(std::span<const TensorView> list);
+bool equal_sizes(std::span<const TensorView> list);
+
+struct Delivery {
+  bool async_op = false;
+  double timeout_s = 0;
+  std::shared_ptr<void> keep_alive;  // what must outlive an asynchronous call
+};
+// Refuses the call (telling the others) when `checked` is not ok; performs it, or posts it and returns its Work. Throws.
+WorkPtr deliver(Group& group, Call call, const Status& checked, Delivery delivery);
+
+}  // namespace unisono

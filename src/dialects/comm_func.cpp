@@ -1,0 +1,145 @@
+// The comm_func dialect: the input stays as it is and the result is a new tensor.
+#include "unisono/comm_func.hpp"
+
+#include <fmt/core.h>
+
+#include <cstring>
+
+#include "base/check.hpp"
+#include "dialects/build.hpp"
+#include "dialects/default_world.hpp"
+
+namespace unisono::comm_func {
+namespace {
+
+Call make_call(Collective kind, const TensorView& tensor, ReduceOp op = ReduceOp::sum) {
+  Call call;
+  call.kind = kind;
+  call.dtype = tensor.dtype;
+  call.count = tensor.count();
+  call.op = op;
+  call.input = pieces(tensor);
+  return call;
+}
+
+void compare_shapes(Call& call, const TensorView& tensor) {
+  call.shape.assign(tensor.shape.begin(), tensor.shape.end());
+  call.compare_shapes = true;
+}
+
+Status find_root(const char* argument, Rank rank, const Group& group, int& root) {
+  RETURN_IF_ERROR(check_member(argument, rank, group));
+  root = group.index_of(rank);
+  return Status::success();
+}
+
+// The result lives as long as the call, even if the caller drops both it and the handle.
+TensorAndHandle deliver_pair(Group& group, Call call, const Status& checked, Tensor output, bool async_op) {
+  WorkPtr work = deliver(group, std::move(call), checked, {async_op, 0, output.storage()});
+  return {std::move(output), work ? std::make_shared<CommHandle>(work) : nullptr};
+}
+
+}  // namespace
+
+TensorAndHandle all_reduce(const TensorView& tensor, const ReduceOptions& options) {
+  auto group = group_named(options.group, "all_reduce");
+  Call call = make_call(Collective::all_reduce, tensor, options.op);
+  compare_shapes(call, tensor);
+  Status checked = check_tensor("tensor", tensor);
+  if (checked.ok()) checked = check_reduction(call.reduction(group->size()));
+  Tensor output;
+  if (checked.ok()) {
+    output = Tensor::empty(tensor.dtype, tensor.shape);
+    call.output = pieces(output);
+  }
+  return deliver_pair(*group, std::move(call), checked, std::move(output), options.async_op);
+}
+
+TensorAndHandle all_gather_into_tensor(const TensorView& tensor, const Options& options) {
+  auto group = group_named(options.group, "all_gather_into_tensor");
+  Call call = make_call(Collective::all_gather, tensor);
+  Status checked = check_tensor("tensor", tensor);
+  Tensor output;
+  if (checked.ok()) {
+    Shape shape = tensor.shape.dims() == 0 ? Shape{1} : tensor.shape;
+    shape[0] *= group->size();
+    output = Tensor::empty(tensor.dtype, shape);
+    call.output = pieces(output);
+  }
+  return deliver_pair(*group, std::move(call), checked, std::move(output), options.async_op);
+}
+
+TensorAndHandle reduce_scatter_tensor(const TensorView& tensor, const ReduceOptions& options) {
+  auto group = group_named(options.group, "reduce_scatter_tensor");
+  Call call = make_call(Collective::reduce_scatter, tensor, options.op);
+  Status checked = check_tensor("tensor", tensor);
+  if (checked.ok()) checked = check_divisible("tensor", tensor, group->size());
+  if (checked.ok()) checked = check_reduction(call.reduction(group->size()));
+  Tensor output;
+  if (checked.ok()) {
+    Shape shape = tensor.shape;
+    shape[0] /= group->size();
+    output = Tensor::empty(tensor.dtype, shape);
+    call.output = pieces(output);
+    call.count = output.count();
+  }
+  return deliver_pair(*group, std::move(call), checked, std::move(output), options.async_op);
+}
+
+Tensor reduce(const TensorView& tensor, Rank dst, const ReduceNowOptions& options) {
+  auto group = group_named(options.group, "reduce");
+  Call call = make_call(Collective::reduce, tensor, options.op);
+  compare_shapes(call, tensor);
+  Status checked = find_root("dst", dst, *group, call.root);
+  if (checked.ok()) checked = check_tensor("tensor", tensor);
+  if (checked.ok()) checked = check_reduction(call.reduction(group->size()));
+  Tensor output;
+  if (checked.ok()) {
+    output = call.root == group->me() ? Tensor::empty(tensor.dtype, tensor.shape) : Tensor::zeros(tensor.dtype, tensor.shape);
+    call.output = pieces(output);
+  }
+  deliver(*group, std::move(call), checked, {});
+  return output;
+}
+
+Tensor scatter_tensor(const TensorView& tensor, Rank src, const GroupName& group_name) {
+  auto group = group_named(group_name, "scatter_tensor");
+  Call call = make_call(Collective::scatter, tensor);
+  compare_shapes(call, tensor);
+  Status checked = find_root("src", src, *group, call.root);
+  if (checked.ok()) checked = check_tensor("tensor", tensor);
+  if (checked.ok()) checked = check_divisible("tensor", tensor, group->size());
+  Tensor output;
+  if (checked.ok()) {
+    Shape shape = tensor.shape;
+    shape[0] /= group->size();
+    output = Tensor::empty(tensor.dtype, shape);
+    call.output = pieces(output);
+    call.count = output.count();
+  }
+  deliver(*group, std::move(call), checked, {});
+  return output;
+}
+
+Tensor broadcast(const TensorView& tensor, Rank src, const GroupName& group_name) {
+  auto group = group_named(group_name, "broadcast");
+  Call call = make_call(Collective::broadcast, tensor);
+  Status checked = find_root("src", src, *group, call.root);
+  if (checked.ok()) checked = check_tensor("tensor", tensor);
+  Tensor output;
+  if (checked.ok()) {
+    output = Tensor::empty(tensor.dtype, tensor.shape);
+    call.output = pieces(output);
+    if (call.root == group->me() && output.bytes() > 0) std::memcpy(output.data(), tensor.data, static_cast<size_t>(output.bytes()));
+  }
+  deliver(*group, std::move(call), checked, {});
+  return output;
+}
+
+void barrier(const GroupName& group_name) {
+  Call call;
+  call.kind = Collective::barrier;
+  deliver(*group_named(group_name, "barrier"), std::move(call), Status::success(), {});
+}
+
+}  // namespace unisono::comm_func

@@ -1,0 +1,102 @@
+// The process-wide default World: the only mutable state outside objects. See default_world.hpp.
+#include "dialects/default_world.hpp"
+
+#include <fmt/core.h>
+#include <stdlib.h>
+
+#include <mutex>
+
+#include "base/check.hpp"
+
+namespace unisono {
+namespace {
+
+struct DefaultWorld {
+  std::mutex mutex;
+  std::shared_ptr<World> world;
+  bool goodbye_registered = false;
+};
+
+DefaultWorld& default_world() {
+  static DefaultWorld* the_default = new DefaultWorld;  // outlives every static object that might still call us at exit
+  return *the_default;
+}
+
+thread_local std::shared_ptr<World> speaking_as;
+
+std::shared_ptr<World> find_world() {
+  if (speaking_as) return speaking_as;
+  std::lock_guard lock(default_world().mutex);
+  return default_world().world;
+}
+
+// A process that exits without leaving tells its peers how, so that they need not guess.
+void say_goodbye(int status, void*) {
+  std::unique_lock lock(default_world().mutex, std::try_to_lock);
+  if (lock && default_world().world) default_world().world->say_exiting(status);
+}
+
+}  // namespace
+
+bool has_world() { return find_world() != nullptr; }
+
+std::shared_ptr<World> current_world(const char* wanted_for) {
+  auto world = find_world();
+  if (!world)
+    throw StateError(Status(ErrorCode::state, fmt::format("{} was called before the world was joined: call "
+                                                          "distributed::init_process_group() or communication::init() first", wanted_for)));
+  if (world->forked())
+    throw StateError(Status(ErrorCode::state, fmt::format("{} was called in a forked child of a rank; only the process that joined "
+                                                          "may use the library", wanted_for)));
+  return world;
+}
+
+void join_default_world(const LaunchRequest& request) {
+  DefaultWorld& state = default_world();
+  std::lock_guard lock(state.mutex);
+  if (state.world && !state.world->forked()) {
+    if (request.rank && (*request.rank != state.world->rank() || *request.size != state.world->size()))
+      throw StateError(Status(ErrorCode::state, fmt::format("the world was joined already, as rank {} of {}; leave it first",
+                                                            state.world->rank(), state.world->size())));
+    return;
+  }
+  auto world = launch(request, process_environment());
+  throw_if_error(world.status());
+  state.world = std::move(*world);
+  if (!std::exchange(state.goodbye_registered, true)) on_exit(say_goodbye, nullptr);
+}
+
+void leave_default_world() {
+  std::shared_ptr<World> world;
+  {
+    std::lock_guard lock(default_world().mutex);
+    world.swap(default_world().world);
+  }
+  if (!world) throw StateError(Status(ErrorCode::state, "there is no world to leave: it was left already, or never joined"));
+  world->leave();
+}
+
+SpeakAs::SpeakAs(std::shared_ptr<World> world) : before_(std::exchange(speaking_as, std::move(world))) {}
+SpeakAs::~SpeakAs() { speaking_as = before_; }
+
+bool names_the_world(const std::string& group) {
+  for (std::string_view name : {"", "hccl_world_group", "nccl_world_group", "mccl_world_group"})
+    if (group == name) return true;
+  return group == world_group_name;
+}
+
+std::shared_ptr<Group> group_of(const GroupHandle& handle, const char* wanted_for) {
+  if (!handle.is_member()) return nullptr;
+  if (handle.group()) return handle.group();
+  return current_world(wanted_for)->world_group();
+}
+
+std::shared_ptr<Group> group_named(const std::string& name, const char* wanted_for) {
+  auto world = current_world(wanted_for);
+  if (names_the_world(name)) return world->world_group();
+  if (auto group = world->find_group(name)) return group;
+  throw ArgumentError(Status(ErrorCode::argument, fmt::format("{}: rank {} is not in a group \"{}\"; its members create it with "
+                                                              "create_group()", wanted_for, world->rank(), name)));
+}
+
+}  // namespace unisono

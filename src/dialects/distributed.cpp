@@ -1,0 +1,206 @@
+// The torch.distributed dialect: names, defaults and lists become a Call. Joining and groups: distributed_groups.cpp.
+#include "unisono/distributed.hpp"
+
+#include <fmt/core.h>
+
+#include "base/check.hpp"
+#include "dialects/build.hpp"
+#include "dialects/default_world.hpp"
+
+namespace unisono::distributed {
+namespace {
+
+template <typename AnyOptions>
+Delivery delivery(const AnyOptions& options) {
+  return {options.async_op, options.timeout_s.value_or(0), nullptr};
+}
+
+Call make_call(Collective kind, const TensorView& counted, ReduceOp op = ReduceOp::sum) {
+  Call call;
+  call.kind = kind;
+  call.dtype = counted.dtype;
+  call.count = counted.count();
+  call.op = op;
+  return call;
+}
+
+Status check_reducible(const Call& call, const Group& group) { return check_reduction(call.reduction(group.size())); }
+
+// src or dst as a global rank, or group_src or group_dst as a rank of the group; `root` becomes an index into the group.
+Status find_root(const char* argument, Rank global, std::optional<int> in_group, const Group& group, int& root) {
+  if (!in_group) {
+    RETURN_IF_ERROR(check_member(argument, global, group));
+    root = group.index_of(global);
+    return Status::success();
+  }
+  root = *in_group;
+  if (root >= 0 && root < group.size()) return Status::success();
+  return {ErrorCode::argument, fmt::format("group_{} is {}, and the group has {} ranks", argument, root, group.size())};
+}
+
+Status check_all_gather(const Group& group, std::span<const TensorView> list, const TensorView& tensor) {
+  RETURN_IF_ERROR(check_tensor("tensor", tensor));
+  RETURN_IF_ERROR(check_list_length("tensor_list", list.size(), group.size()));
+  for (const TensorView& element : list) {
+    RETURN_IF_ERROR(check_writable("tensor_list", element));
+    RETURN_IF_ERROR(check_same_dtype("tensor_list", element, tensor.dtype));
+  }
+  RETURN_IF_ERROR(check_count("tensor", tensor, list[static_cast<size_t>(group.me())].count(),
+                              fmt::format("element {} of tensor_list is to hold it", group.me())));
+  return check_parts_apart("tensor_list", list);
+}
+
+Status check_reduce_scatter(const Group& group, const TensorView& output, std::span<const TensorView> list) {
+  RETURN_IF_ERROR(check_writable("output", output));
+  RETURN_IF_ERROR(check_list_length("input_list", list.size(), group.size()));
+  for (const TensorView& element : list) {
+    RETURN_IF_ERROR(check_tensor("input_list", element));
+    RETURN_IF_ERROR(check_same_dtype("input_list", element, output.dtype));
+    if (element.data != output.data) RETURN_IF_ERROR(check_apart("output", output, "input_list", element));
+  }
+  return check_count("output", output, list[static_cast<size_t>(group.me())].count(),
+                     fmt::format("it holds the reduction of element {} of input_list", group.me()));
+}
+
+// The whole of one tensor is N times the other: as a concatenation on dim 0, or as a stack (N, *shape).
+Status check_into(const char* large_name, const TensorView& large, const char* small_name, const TensorView& small, int ranks) {
+  RETURN_IF_ERROR(check_same_dtype(large_name, large, small.dtype));
+  return check_count(large_name, large, small.count() * ranks, fmt::format("{} × the {} of {}", ranks, small.count(), small_name));
+}
+
+}  // namespace
+
+WorkPtr all_reduce(TensorView tensor, const AllReduceOptions& options) {
+  auto group = group_of(options.group, "all_reduce");
+  if (!group) return nullptr;
+  Call call = make_call(Collective::all_reduce, tensor, options.op);
+  Status checked = check_writable("tensor", tensor);
+  if (checked.ok()) checked = check_reducible(call, *group);
+  if (checked.ok()) call.input = call.output = pieces(tensor);
+  return deliver(*group, std::move(call), checked, delivery(options));
+}
+
+WorkPtr all_gather(std::span<const TensorView> tensor_list, TensorView tensor, const Options& options) {
+  auto group = group_of(options.group, "all_gather");
+  if (!group) return nullptr;
+  Call call = make_call(Collective::all_gather, tensor);
+  Status checked = check_all_gather(*group, tensor_list, tensor);
+  if (checked.ok()) {
+    call.input = pieces(tensor);
+    call.output = pieces(tensor_list);
+    if (!equal_sizes(tensor_list)) {
+      call.sizes_hash = sizes_hash(tensor_list);
+      call.count = call.output.bytes() / element_bytes(call.dtype);
+    }
+  }
+  return deliver(*group, std::move(call), checked, delivery(options));
+}
+
+WorkPtr all_gather_into_tensor(TensorView output, TensorView input, const Options& options) {
+  auto group = group_of(options.group, "all_gather_into_tensor");
+  if (!group) return nullptr;
+  Call call = make_call(Collective::all_gather, input);
+  Status checked = check_tensor("input", input);
+  if (checked.ok()) checked = check_writable("output", output);
+  if (checked.ok()) checked = check_into("output", output, "input", input, group->size());
+  if (checked.ok()) {
+    call.input = pieces(input);
+    call.output = pieces(output);
+    // Torch allows the input to be its own place in the output; any other overlap would be overwritten before it is read.
+    if (input.data != call.output.part(group->me(), group->size()).data) checked = check_apart("output", output, "input", input);
+  }
+  return deliver(*group, std::move(call), checked, delivery(options));
+}
+
+WorkPtr reduce_scatter(TensorView output, std::span<const TensorView> input_list, const ReduceOptions& options) {
+  auto group = group_of(options.group, "reduce_scatter");
+  if (!group) return nullptr;
+  Call call = make_call(Collective::reduce_scatter, output, options.op);
+  Status checked = check_reduce_scatter(*group, output, input_list);
+  if (checked.ok()) checked = check_reducible(call, *group);
+  if (checked.ok()) {
+    call.input = pieces(input_list);
+    call.output = pieces(output);
+    if (!equal_sizes(input_list)) {
+      call.sizes_hash = sizes_hash(input_list);
+      call.count = call.input.bytes() / element_bytes(call.dtype);
+    }
+  }
+  return deliver(*group, std::move(call), checked, delivery(options));
+}
+
+WorkPtr reduce_scatter_tensor(TensorView output, TensorView input, const ReduceOptions& options) {
+  auto group = group_of(options.group, "reduce_scatter_tensor");
+  if (!group) return nullptr;
+  Call call = make_call(Collective::reduce_scatter, output, options.op);
+  Status checked = check_writable("output", output);
+  if (checked.ok()) checked = check_tensor("input", input);
+  if (checked.ok()) checked = check_into("input", input, "output", output, group->size());
+  if (checked.ok()) checked = check_reducible(call, *group);
+  if (checked.ok()) {
+    call.input = pieces(input);
+    call.output = pieces(output);
+    if (output.data != call.input.part(group->me(), group->size()).data) checked = check_apart("output", output, "input", input);
+  }
+  return deliver(*group, std::move(call), checked, delivery(options));
+}
+
+WorkPtr reduce(TensorView tensor, Rank dst, const RootedReduceOptions& options) {
+  auto group = group_of(options.group, "reduce");
+  if (!group) return nullptr;
+  Call call = make_call(Collective::reduce, tensor, options.op);
+  call.shape.assign(tensor.shape.begin(), tensor.shape.end());
+  call.compare_shapes = true;
+  Status checked = find_root("dst", dst, options.group_dst, *group, call.root);
+  if (checked.ok()) checked = check_writable("tensor", tensor);
+  if (checked.ok()) checked = check_reducible(call, *group);
+  if (checked.ok()) call.input = call.output = pieces(tensor);
+  return deliver(*group, std::move(call), checked, delivery(options));
+}
+
+WorkPtr scatter(TensorView tensor, std::span<const TensorView> scatter_list, const ScatterOptions& options) {
+  auto group = group_of(options.group, "scatter");
+  if (!group) return nullptr;
+  Call call = make_call(Collective::scatter, tensor);
+  auto check = [&]() -> Status {
+    RETURN_IF_ERROR(find_root("src", options.src, options.group_src, *group, call.root));
+    RETURN_IF_ERROR(check_writable("tensor", tensor));
+    if (call.root != group->me())
+      return scatter_list.empty() ? Status::success()
+                                  : Status(ErrorCode::argument, fmt::format("scatter_list is given on the source only, and this rank is not "
+                                                                            "rank {}", group->world_rank(call.root)));
+    if (scatter_list.empty()) return {ErrorCode::argument, "scatter_list must be given on the source rank, and this is it"};
+    RETURN_IF_ERROR(check_list_length("scatter_list", scatter_list.size(), group->size()));
+    for (const TensorView& element : scatter_list) {
+      RETURN_IF_ERROR(check_tensor("scatter_list", element));
+      RETURN_IF_ERROR(check_same_dtype("scatter_list", element, tensor.dtype));
+      RETURN_IF_ERROR(check_count("scatter_list", element, tensor.count(), "every element has the size of tensor"));
+      if (element.data != tensor.data) RETURN_IF_ERROR(check_apart("tensor", tensor, "scatter_list", element));
+    }
+    call.input = pieces(scatter_list);
+    return Status::success();
+  };
+  Status checked = check();
+  if (checked.ok()) call.output = pieces(tensor);
+  return deliver(*group, std::move(call), checked, delivery(options));
+}
+
+WorkPtr broadcast(TensorView tensor, const BroadcastOptions& options) {
+  auto group = group_of(options.group, "broadcast");
+  if (!group) return nullptr;
+  Call call = make_call(Collective::broadcast, tensor);
+  Status checked = find_root("src", options.src, options.group_src, *group, call.root);
+  if (checked.ok()) checked = call.root == group->me() ? check_tensor("tensor", tensor) : check_writable("tensor", tensor);
+  if (checked.ok()) call.input = call.output = pieces(tensor);
+  return deliver(*group, std::move(call), checked, delivery(options));
+}
+
+WorkPtr barrier(const Options& options) {
+  auto group = group_of(options.group, "barrier");
+  if (!group) return nullptr;
+  Call call;
+  call.kind = Collective::barrier;
+  return deliver(*group, std::move(call), Status::success(), delivery(options));
+}
+
+}  // namespace unisono::distributed

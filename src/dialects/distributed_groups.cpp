@@ -1,0 +1,95 @@
+// The torch.distributed dialect: joining, leaving and groups.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dialects/build.hpp"
+#include "dialects/default_world.hpp"
+#include "unisono/distributed.hpp"
+
+namespace unisono::distributed {
+namespace {
+
+Group& member_group(const GroupHandle& handle, const char* wanted_for) {
+  auto group = group_of(handle, wanted_for);
+  if (!group) throw ArgumentError(Status(ErrorCode::argument, fmt::format("{}: this rank is not in the group", wanted_for)));
+  return *group;
+}
+
+}  // namespace
+
+void init_process_group(const InitOptions& options) {
+  join_default_world({options.rank, options.world_size, options.job, options.timeout_s});
+}
+
+void destroy_process_group(GroupHandle group) {
+  if (!group.is_member()) return;
+  if (group.is_world() || group.group() == current_world("destroy_process_group")->world_group()) return leave_default_world();
+  throw_if_error(group.group()->world().destroy_group(group.group()->name()));
+}
+
+bool is_initialized() { return has_world(); }
+std::string get_backend() { return "unisono"; }
+
+int get_rank(GroupHandle handle) {
+  auto group = group_of(handle, "get_rank");
+  return group ? group->me() : -1;
+}
+
+int get_world_size(GroupHandle handle) {
+  auto group = group_of(handle, "get_world_size");
+  return group ? group->size() : -1;
+}
+
+std::vector<int> get_process_group_ranks(GroupHandle handle) { return member_group(handle, "get_process_group_ranks").ranks(); }
+
+int get_group_rank(GroupHandle handle, int global_rank) {
+  Group& group = member_group(handle, "get_group_rank");
+  throw_if_error(check_member("global_rank", global_rank, group));
+  return group.index_of(global_rank);
+}
+
+int get_global_rank(GroupHandle handle, int group_rank) {
+  Group& group = member_group(handle, "get_global_rank");
+  if (group_rank < 0 || group_rank >= group.size())
+    throw ArgumentError(Status(ErrorCode::argument, fmt::format("group_rank is {}, and group \"{}\" has {} ranks", group_rank,
+                                                                group.name(), group.size())));
+  return group.world_rank(group_rank);
+}
+
+GroupHandle new_group(const std::vector<int>& ranks, const NewGroupOptions& options) {
+  auto world = current_world("new_group");
+  std::vector<int> members = ranks;
+  if (members.empty())
+    for (int rank = 0; rank < world->size(); ++rank) members.push_back(rank);
+  if (std::find(members.begin(), members.end(), world->rank()) == members.end()) return GroupHandle::outside();
+  std::string name = options.name.empty() ? world->name_for(members) : options.name;
+  auto group = world->create_group(name, std::move(members), {options.timeout_s.value_or(0)});
+  throw_if_error(group.status());
+  return GroupHandle(*group);
+}
+
+GroupHandle split_group(GroupHandle handle, int colour, int key, const NewGroupOptions& options) {
+  Group& parent = member_group(handle, "split_group");
+  struct Choice {
+    int64_t colour, key;
+  };
+  Choice mine{colour, key};
+  std::vector<Choice> choices(static_cast<size_t>(parent.size()));
+  Shape pair{2};
+  all_gather_into_tensor({choices.data(), DType::int64, Shape{2 * static_cast<int64_t>(choices.size())}},
+                         {&mine, DType::int64, pair}, {.group = handle});
+  if (colour < 0) return GroupHandle::outside();
+  std::vector<int> members;
+  for (int index = 0; index < parent.size(); ++index)
+    if (choices[static_cast<size_t>(index)].colour == colour) members.push_back(index);
+  std::stable_sort(members.begin(), members.end(), [&](int one, int other) {
+    return choices[static_cast<size_t>(one)].key < choices[static_cast<size_t>(other)].key;
+  });
+  for (int& member : members) member = parent.world_rank(member);
+  return new_group(members, options);
+}
+
+void abort(GroupHandle group, const std::string& why) { throw_if_error(member_group(group, "abort").abort(why)); }
+
+}  // namespace unisono::distributed

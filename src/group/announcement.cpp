@@ -1,0 +1,111 @@
+// Signatures of calls: making, hashing, comparing, describing. See announcement.hpp; next: group.cpp.
+#include "group/announcement.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/hash.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr uint32_t refused_hash = 0;
+
+std::string shape_text(const Announcement& announcement) {
+  if (announcement.dims < 0) return fmt::format("[{}]", announcement.count);
+  int dims = std::clamp(announcement.dims, 0, most_announced_dims);
+  return fmt::format("({})", fmt::join(announcement.shape, announcement.shape + dims, ", "));
+}
+
+std::string op_text(const Announcement& announcement) {
+  std::string text(name_of(announcement.op));
+  return announcement.op == ReduceKind::premul_sum ? fmt::format("{}({})", text, announcement.factor) : text;
+}
+
+bool rooted(const Announcement& announcement) { return cuts_of(announcement.kind).rooted; }
+bool reduces(const Announcement& announcement) { return cuts_of(announcement.kind).reduces; }
+
+// A peer wrote these bytes: what does not name anything must not be looked up.
+bool sensible(const Announcement& announcement) {
+  return static_cast<size_t>(announcement.kind) < all_collectives().size() &&
+         static_cast<size_t>(announcement.dtype) < all_dtypes().size() &&
+         static_cast<size_t>(announcement.op) < all_reduce_kinds().size();
+}
+
+}  // namespace
+
+uint32_t Announcement::hash() const {
+  if (state == CallState::refused) return refused_hash;
+  uint64_t head;
+  std::memcpy(&head, this, sizeof(head));
+  uint64_t bits;
+  std::memcpy(&bits, &factor, sizeof(bits));
+  uint64_t hash = hash_combine(hash_combine(head, static_cast<uint64_t>(count)), bits ^ static_cast<uint64_t>(plan) << 32 ^ sizes);
+  if (dims >= 0) hash = hash_combine(hash, hash_bytes(shape, static_cast<size_t>(dims) * sizeof(shape[0])));
+  auto folded = static_cast<uint32_t>(hash ^ hash >> 32);
+  return folded == refused_hash ? 1 : folded;
+}
+
+Announcement announce(const Call& call, uint32_t plan) {
+  Announcement announcement;
+  Cuts cuts = cuts_of(call.kind);
+  announcement.kind = call.kind;
+  announcement.dtype = call.dtype;
+  announcement.count = call.count;
+  announcement.plan = plan;
+  if (cuts.reduces) {
+    announcement.op = call.op.kind;
+    announcement.factor = call.op.factor;
+  }
+  if (cuts.rooted) announcement.root = call.root;
+  if (call.compare_shapes) {
+    announcement.dims = static_cast<int32_t>(std::min<size_t>(call.shape.size(), most_announced_dims));
+    for (int dim = 0; dim < announcement.dims; ++dim) announcement.shape[dim] = call.shape[static_cast<size_t>(dim)];
+  }
+  announcement.sizes = call.sizes_hash;
+  return announcement;
+}
+
+Announcement announce_refusal(Collective kind, const std::string& why) {
+  Announcement announcement;
+  announcement.state = CallState::refused;
+  announcement.kind = kind;
+  size_t length = std::min(why.size(), sizeof(announcement.text) - 1);
+  std::memcpy(announcement.text, why.data(), length);
+  return announcement;
+}
+
+std::string describe(const Announcement& announcement) {
+  if (!sensible(announcement)) return "a call that cannot be";
+  std::string text(name_of(announcement.kind));
+  if (announcement.kind == Collective::barrier) return text;
+  text += fmt::format(" {}{}", name_of(announcement.dtype), shape_text(announcement));
+  if (reduces(announcement)) text += " " + op_text(announcement);
+  if (rooted(announcement)) text += fmt::format(" root {}", announcement.root);
+  return text;
+}
+
+std::string difference(const NamedAnnouncement& one, const NamedAnnouncement& other) {
+  const Announcement &a = *one.announcement, &b = *other.announcement;
+  auto differ = [&](std::string_view field, const auto& left, const auto& right) {
+    return fmt::format("{}: rank {} = {}, rank {} = {}", field, one.rank, left, other.rank, right);
+  };
+  if (!sensible(a) || !sensible(b)) return differ("call", describe(a), describe(b));
+  std::string_view kind = name_of(a.kind);
+  auto field = [&](std::string_view name) { return fmt::format("{} {}", kind, name); };
+  if (a.kind != b.kind) return differ("call", describe(a), describe(b));
+  if (a.dtype != b.dtype) return differ(field("dtype"), name_of(a.dtype), name_of(b.dtype));
+  if (a.op != b.op || a.factor != b.factor) return differ(field("op"), op_text(a), op_text(b));
+  if (a.root != b.root) return differ(field("root"), a.root, b.root);
+  if (a.count != b.count) return differ(field("count"), a.count, b.count);
+  if (a.dims != b.dims || std::memcmp(a.shape, b.shape, sizeof(a.shape)) != 0)
+    return differ(field("shape"), shape_text(a), shape_text(b));
+  if (a.sizes != b.sizes) return fmt::format("{} sizes of the list: rank {} and rank {} give different ones", kind, one.rank, other.rank);
+  if (a.plan != b.plan)
+    return fmt::format("{} plan: rank {} and rank {} chose different algorithms; are UNISONO_PLAN, UNISONO_TILE and "
+                       "UNISONO_CORES the same on both?", kind, one.rank, other.rank);
+  return differ("call", describe(a), describe(b));
+}
+
+}  // namespace unisono

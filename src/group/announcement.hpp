@@ -1,0 +1,50 @@
+// What a rank says of a call before it does anything else, and how two such sayings are compared and put into words.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/call.hpp"
+#include "transport/lane.hpp"
+
+namespace unisono {
+
+enum class CallState : uint8_t { entered, refused };
+
+inline constexpr int most_announced_dims = 8;
+
+// The fixed form in which an announcement lies in a lane's cell; a value.
+struct Announcement {
+  CallState state = CallState::entered;
+  Collective kind = Collective::barrier;
+  DType dtype = DType::uint8;
+  ReduceKind op = ReduceKind::sum;
+  int32_t root = 0;
+  int64_t count = 0;
+  double factor = 1.0;
+  uint32_t plan = 0;   // which algorithm and tiling: ranks whose settings differ would otherwise wait for each other
+  uint32_t sizes = 0;  // hash of the list's sizes, where a list was given
+  int32_t dims = -1;   // -1: shapes are not compared
+  int32_t unused = 0;
+  int64_t shape[most_announced_dims] = {};
+  char text[cell_bytes - 104] = {};  // refused: why
+
+  uint32_t hash() const;  // never that of a refused call
+  bool operator==(const Announcement&) const = default;
+};
+static_assert(sizeof(Announcement) == cell_bytes);
+
+Announcement announce(const Call& call, uint32_t plan);
+Announcement announce_refusal(Collective kind, const std::string& why);
+
+// "all_reduce float32[1048576] sum", as it appears in errors and logs.
+std::string describe(const Announcement& announcement);
+
+// "count: rank 0 = 10, rank 2 = 11": the first field in which two calls differ.
+struct NamedAnnouncement {
+  int rank;  // in the world
+  const Announcement* announcement;
+};
+std::string difference(const NamedAnnouncement& one, const NamedAnnouncement& other);
+
+}  // namespace unisono

@@ -1,0 +1,42 @@
+// An asynchronous call: what is to be done, what must stay alive for it, and how it ended.
+//
+// Who writes: the poster fills it before it is queued; then only the holder of the group's runner token, which sets
+// `done_` last. Order: done_ is stored with release after the status and loaded with acquire before it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "engine/call.hpp"
+#include "unisono/work.hpp"
+
+namespace unisono {
+
+class Group;
+
+class CallWork final : public Work {
+ public:
+  CallWork(std::shared_ptr<Group> group, Call call, std::shared_ptr<void> keep_alive)
+      : group_(std::move(group)), call_(std::move(call)), keep_alive_(std::move(keep_alive)) {}
+
+  bool wait(std::optional<double> timeout_s) override;
+  bool is_completed() const override { return done_.load(std::memory_order_acquire) != 0; }
+  bool is_success() const override { return is_completed() && status_.ok(); }
+  Status exception() const override { return is_completed() ? status_ : Status(); }
+
+  const Call& call() const { return call_; }
+  bool is_refusal() const { return !refusal_.ok(); }
+  const Status& refusal() const { return refusal_; }
+  void refuse(const Status& why) { refusal_ = why; }
+  void complete(const Status& status);
+
+ private:
+  std::shared_ptr<Group> group_;
+  Call call_;
+  std::shared_ptr<void> keep_alive_;
+  Status refusal_;  // set when the arguments were refused: the call only takes its number and says so
+  Status status_;
+  std::atomic<uint32_t> done_{0};
+};
+
+}  // namespace unisono

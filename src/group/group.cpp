@@ -1,0 +1,327 @@
+// Numbering, announcing and performing calls. What goes wrong is trouble.cpp; how groups are made is world.cpp.
+//
+// Order of the announcement: the cell is written before the word is stored with release; see transport/lane.hpp.
+#include "group/group.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/check.hpp"
+#include "base/fork.hpp"
+#include "base/hash.hpp"
+#include "group/world.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr uint32_t turns_between_looks = 16;
+
+}  // namespace
+
+Group::Group(GroupParts parts, Arena& arena)
+    : parts_(std::move(parts)),
+      arena_(arena),
+      log_(parts_.world->log()),
+      policy_(parts_.world->wait_policy(size())),
+      lanes_(parts_.layout, parts_.me, parts_.members, parts_.lane_offsets),
+      links_(lanes_, arena),
+      exchange_(lanes_),
+      run_(lanes_, links_),
+      planner_(parts_.world->planner_rules()) {
+  if (!policy_.global_barrier) lanes_.need_fences();
+}
+
+Group::~Group() = default;
+
+int Group::index_of(int world_rank) const {
+  for (size_t index = 0; index < parts_.ranks.size(); ++index)
+    if (parts_.ranks[index] == world_rank) return static_cast<int>(index);
+  return -1;
+}
+
+Status Group::usable() const {
+  if (parts_.world->forked())
+    return {ErrorCode::state, "this process was forked from a rank; only the process that joined may use the group"};
+  if (left_.load(std::memory_order_relaxed)) return {ErrorCode::state, fmt::format("group \"{}\" was destroyed", name())};
+  if (lanes_.mine().abort.load(std::memory_order_acquire) != 0) return broken_status();
+  return Status::success();
+}
+
+Status Group::run(Call call) {
+  RETURN_IF_ERROR(usable());
+  if (queued_.load(std::memory_order_acquire) == 0 && token_.try_take()) {
+    if (queued_.load(std::memory_order_relaxed) == 0 && !current_.call) {
+      Status status = perform_inline(call);
+      token_.give();
+      return status;
+    }
+    token_.give();
+  }
+  auto work = post(std::move(call), nullptr);
+  return wait_for(*work, std::nullopt);
+}
+
+Status Group::perform_inline(const Call& call) {
+  begin(call);
+  Status status =
+      wait_until_done(lanes_.my_head(), policy_, [this] { return turn(); }, [this] { return examine(); });
+  return end(status);
+}
+
+std::shared_ptr<CallWork> Group::post(Call call, std::shared_ptr<void> keep_alive) {
+  auto work = std::make_shared<CallWork>(shared_from_this(), std::move(call), std::move(keep_alive));
+  if (Status status = usable(); !status.ok()) {
+    work->complete(status);
+    return work;
+  }
+  {
+    std::lock_guard lock(queue_mutex_);
+    queue_.push_back(work);
+    queued_.fetch_add(1, std::memory_order_release);
+  }
+  parts_.world->wake_progress();
+  return work;
+}
+
+// A refusal is announced at once when nothing is before it, so that the others hear of it within this call.
+Status Group::refuse(Collective kind, Status why) {
+  RETURN_IF_ERROR(usable());
+  Call call;
+  call.kind = kind;
+  auto work = std::make_shared<CallWork>(shared_from_this(), std::move(call), nullptr);
+  work->refuse(why);
+  {
+    std::lock_guard lock(queue_mutex_);
+    queue_.push_back(work);
+    queued_.fetch_add(1, std::memory_order_release);
+  }
+  if (token_.try_take()) {
+    while (turn_queue() == Share::progressed) continue;
+    token_.give();
+  }
+  if (!work->is_completed()) parts_.world->wake_progress();
+  return why;
+}
+
+void Group::begin(const Call& call) {
+  current_.call = &call;
+  current_.refusal = {};
+  current_.announced = current_.warned = false;
+  current_.number = ++number_;
+  current_.started_ns = now_ns();
+  double timeout_s = call.timeout_s > 0 ? call.timeout_s : parts_.timeout_s;
+  current_.deadline_ns = current_.started_ns + static_cast<int64_t>(std::min(timeout_s, 1e9) * 1e9);
+  // What this rank alone cannot do is a refusal too: the others hear of it in the same call and nobody waits in vain.
+  if (Status status = plan(call); !status.ok()) [[unlikely]]
+    return turn_into_refusal(status);
+  current_.word = make_word(current_.number, current_.announcement.hash());
+}
+
+void Group::turn_into_refusal(const Status& why) {
+  current_.refusal = why;
+  current_.announcement = announce_refusal(current_.call->kind, why.message());
+  current_.word = make_word(current_.number, current_.announcement.hash());
+}
+
+// Chooses the path and takes what memory it needs, so that nothing can fail after the announcement but a fault.
+Status Group::plan(const Call& call) {
+  const int64_t shown = contribution_bytes(call, size());
+  auto chosen = planner_.plan({.collective = call.kind,
+                               .ranks = size(),
+                               .rank = me(),
+                               .root = call.root,
+                               .bytes = piece_bytes(call, size()),
+                               .crowded = policy_.crowded,
+                               .peer_reads = parts_.world->peer_reads() && !call.input.is_list() && !call.output.is_list(),
+                               .set_bytes = lanes_.set_bytes()});
+  if (!chosen.ok()) return chosen.status();
+  const Plan& plan = **chosen;
+  current_.path = plan.path;
+  current_.announcement = announce(call, plan.fingerprint());
+  if (current_.path == Path::slot) return Status::success();
+  if (current_.path == Path::combine) return shown > staged_bytes ? lanes_.ensure_tiles(arena_) : Status::success();
+  if (plan.schedule->stage_slots > 0) RETURN_IF_ERROR(lanes_.ensure_tiles(arena_));
+  return run_.prepare(call, {plan.schedule.get(), plan.tile_bytes, plan.window});
+}
+
+// An entry of the announcement ring may be written again once everybody has left the call it spoke of; see lane.hpp.
+bool Group::may_announce() {
+  const uint32_t needed = current_.number - static_cast<uint32_t>(lanes_.ring()) + 1;
+  if (at_least(seen_by_all_, needed)) return true;
+  for (int member = 0; member < size(); ++member) {
+    if (member == me()) continue;
+    uint64_t word = lanes_.control(member).words[needed % static_cast<uint32_t>(lanes_.ring())].load(std::memory_order_acquire);
+    if (!at_least(call_of(word), needed)) return false;
+  }
+  seen_by_all_ = needed;
+  return true;
+}
+
+void Group::write_announcement() {
+  const Announcement& announcement = current_.announcement;
+  size_t used = announcement.state == CallState::refused ? sizeof(Announcement)
+                : announcement.dims >= 0                 ? offsetof(Announcement, text)
+                                                         : offsetof(Announcement, shape);
+  std::memcpy(lanes_.cell(me(), current_.number).bytes, &announcement, used);
+  FAULT_POINT("before_announcement");
+  if (parts_.world->peer_reads()) {
+    lanes_.mine().input_address.store(reinterpret_cast<uint64_t>(current_.call->input.whole().data), std::memory_order_relaxed);
+    lanes_.mine().output_address.store(reinterpret_cast<uint64_t>(current_.call->output.whole().data), std::memory_order_relaxed);
+  }
+  lanes_.mine().words[current_.number % static_cast<uint32_t>(lanes_.ring())].store(current_.word, std::memory_order_release);
+  current_.announced = true;
+  FAULT_POINT("announced");
+  if (announcement.state == CallState::refused) lanes_.wake_everyone();
+}
+
+Turn Group::turn() {
+  if (!current_.announced) [[unlikely]] {
+    if (!may_announce()) return Turn::blocked;
+  }
+  if (!current_.announced) {
+    write_announcement();
+    if (!current_.refusal.ok()) return Turn::done;  // it has been said
+    if (current_.path == Path::schedule)
+      run_.start(current_.word, tile_);
+    else
+      exchange_.start(*current_.call, current_.path == Path::slot ? ExchangeMode::slot : ExchangeMode::combine,
+                      current_.word, tile_);
+  }
+  return current_.path == Path::schedule ? run_.turn() : exchange_.turn();
+}
+
+Status Group::end(Status status) {
+  if (status.ok()) status = current_.refusal;
+  if (status.ok()) {
+    seen_by_all_ = current_.number;
+    if (current_.path == Path::schedule) tile_ += static_cast<uint64_t>(run_.tiles());
+    if (current_.path == Path::combine && exchange_.uses_tile()) tile_ += 1;
+  }
+  FAULT_POINT("before_finish");
+  lanes_.mine().finished.store(current_.number, std::memory_order_release);
+  last_call_ns_.store(current_.started_ns, std::memory_order_relaxed);
+  current_.call = nullptr;
+  if (current_.work) {
+    std::exchange(current_.work, nullptr)->complete(status);
+    queued_.fetch_sub(1, std::memory_order_release);
+  }
+  return status;
+}
+
+bool Group::take_next() {
+  {
+    std::lock_guard lock(queue_mutex_);
+    if (queue_.empty()) return false;
+    current_.work = std::move(queue_.front());
+    queue_.pop_front();
+  }
+  begin(current_.work->call());
+  if (current_.work->is_refusal()) turn_into_refusal(current_.work->refusal());
+  return true;
+}
+
+// One turn of whatever is first in the queue.
+Group::Share Group::turn_queue() {
+  if (!current_.work && !take_next()) return Share::idle;
+  Turn outcome = turn();
+  if (outcome == Turn::progressed) return Share::progressed;
+  Status status;
+  if (outcome == Turn::blocked && ++blocked_turns_ % turns_between_looks == 0) status = examine();
+  if (outcome == Turn::blocked && status.ok()) return Share::blocked;
+  static_cast<void>(end(status).ok());  // the Work has it
+  return Share::progressed;
+}
+
+Group::Share Group::progress() {
+  if (queued_.load(std::memory_order_acquire) == 0) return Share::idle;
+  if (token_.wanted() || !token_.try_take()) return Share::idle;
+  Share share = turn_queue();
+  token_.give();
+  return share;
+}
+
+// Waits for a posted call: turns the engine itself when it can, otherwise sleeps until the token comes free.
+Status Group::wait_for(CallWork& work, std::optional<double> timeout_s) {
+  const Deadline deadline = timeout_s ? Deadline::in_seconds(*timeout_s) : Deadline{};
+  auto expired = [&] {
+    return Status(ErrorCode::timeout, fmt::format("wait({}) expired; {} on group \"{}\" is still running and may be waited for "
+                                                  "again", *timeout_s, name_of(work.call().kind), name()));
+  };
+  token_.want();
+  Status status;
+  while (!work.is_completed() && status.ok()) {
+    if (deadline.passed()) {
+      status = expired();
+    } else if (token_.try_take()) {
+      status = wait_until_done(
+          lanes_.my_head(), policy_,
+          [&] {
+            if (work.is_completed()) return Turn::done;
+            return turn_queue() == Share::progressed ? Turn::progressed : Turn::blocked;
+          },
+          [&] { return deadline.passed() ? expired() : Status::success(); });
+      token_.give();
+    } else {
+      token_.rest();
+    }
+  }
+  token_.unwant();
+  if (queued_.load(std::memory_order_relaxed) != 0) parts_.world->wake_progress();
+  return work.is_completed() ? work.exception() : status;
+}
+
+void Group::give_back_when_idle(int64_t idle_ns) {
+  if (now_ns() - last_call_ns_.load(std::memory_order_relaxed) < idle_ns || !token_.try_take()) return;
+  bool everybody_finished = !current_.call;
+  for (int member = 0; member < size(); ++member)
+    everybody_finished &= at_least(lanes_.control(member).finished.load(std::memory_order_acquire), number_);
+  if (everybody_finished) lanes_.drop_tiles(arena_);
+  token_.give();
+}
+
+// What is queued fails; a call of the others that needs us fails there, naming us. Nobody is waited for.
+void Group::leave() {
+  if (left_.exchange(true)) return;
+  token_.want();
+  while (!token_.try_take()) token_.rest();
+  Status gone(ErrorCode::state, fmt::format("group \"{}\" was destroyed before this call was performed", name()));
+  if (current_.call) static_cast<void>(end(gone).ok());
+  std::deque<std::shared_ptr<CallWork>> queue;
+  {
+    std::lock_guard lock(queue_mutex_);
+    queue.swap(queue_);
+    queued_.store(0, std::memory_order_release);
+  }
+  for (auto& work : queue) work->complete(gone);
+  for (int member = 0; member < size(); ++member) lanes_.left(member, me()).store(has_left, std::memory_order_release);
+  lanes_.wake_everyone();
+  token_.unwant();
+  token_.give();
+}
+
+bool Group::all_left() const {
+  for (int member = 0; member < size(); ++member)
+    if (lanes_.left(me(), member).load(std::memory_order_acquire) == still_here) return false;
+  return true;
+}
+
+void Group::release_memory() {
+  links_.close();
+  uint64_t tiles = lanes_.mine().tiles.load(std::memory_order_relaxed);
+  if (tiles != 0) arena_.give_back(static_cast<int64_t>(tiles));
+  arena_.give_back(parts_.lane_offsets[static_cast<size_t>(me())]);
+}
+
+bool CallWork::wait(std::optional<double> timeout_s) {
+  throw_if_error(is_completed() ? exception() : group_->wait_for(*this, timeout_s));
+  return true;
+}
+
+void CallWork::complete(const Status& status) {
+  status_ = status;
+  keep_alive_.reset();
+  done_.store(1, std::memory_order_release);
+}
+
+}  // namespace unisono

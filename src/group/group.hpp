@@ -1,0 +1,140 @@
+// The ranks that speak together: a subset of the World with its own call numbers.
+//
+// Calls are numbered in the order posted. A synchronous call with nothing before it runs inline in the caller's thread;
+// behind asynchronous calls it queues. All members below the line are touched only while holding the runner token, the
+// queue under its mutex. Thread-safe: calls from several threads are serialised.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/log.hpp"
+#include "engine/exchange.hpp"
+#include "engine/run.hpp"
+#include "group/announcement.hpp"
+#include "group/call_work.hpp"
+#include "group/token.hpp"
+#include "planner/planner.hpp"
+#include "transport/arena.hpp"
+#include "transport/links.hpp"
+
+namespace unisono {
+
+class World;
+
+// Everything a group is made of, once its members have found each other.
+struct GroupParts {
+  std::shared_ptr<World> world;
+  std::string name;
+  std::vector<int> ranks;  // world ranks, by member index
+  int me = 0;
+  LaneLayout layout;
+  std::vector<Neighbour> members;
+  std::vector<int64_t> lane_offsets;
+  uint64_t board_key = 0;
+  double timeout_s = 0;
+};
+
+class Group : public std::enable_shared_from_this<Group> {
+ public:
+  Group(GroupParts parts, Arena& arena);
+  ~Group();
+  Group(const Group&) = delete;
+
+  const std::string& name() const { return parts_.name; }
+  const std::vector<int>& ranks() const { return parts_.ranks; }
+  int size() const { return static_cast<int>(parts_.ranks.size()); }
+  int me() const { return parts_.me; }
+  int world_rank(int member) const { return parts_.ranks[static_cast<size_t>(member)]; }
+  int index_of(int world_rank) const;  // -1: not a member
+  double timeout_s() const { return parts_.timeout_s; }
+  World& world() const { return *parts_.world; }
+  uint64_t board_key() const { return parts_.board_key; }
+
+  Status run(Call call);                                                            // returns when it is over
+  std::shared_ptr<CallWork> post(Call call, std::shared_ptr<void> keep_alive);      // returns at once
+  Status refuse(Collective kind, Status why);  // takes a call number, tells the others, returns `why`
+  Status wait_for(CallWork& work, std::optional<double> timeout_s);
+  Status abort(const std::string& why);        // any thread: frees every waiter on every rank
+  Status usable() const;                       // ok, or why no call can be made
+
+  // The progress thread's share: performs what it can of the queue; false when there was nothing to do.
+  enum class Share { idle, blocked, progressed };
+  Share progress();
+
+  // From the control thread.
+  void member_lost(int member);
+  void give_back_when_idle(int64_t idle_ns);
+
+  // Leaving: nobody is waited for. The lane is free once everybody has left (`all_left`).
+  void leave();
+  bool all_left() const;
+  void release_memory();
+
+ private:
+  struct Current {                       // the call at work
+    const Call* call = nullptr;
+    std::shared_ptr<CallWork> work;      // null for an inline call
+    Announcement announcement;
+    Path path = Path::slot;
+    uint32_t number = 0;
+    uint64_t word = 0;
+    bool announced = false;
+    Status refusal;                      // not ok: the call only takes its number and says so
+    int64_t started_ns = 0;
+    int64_t deadline_ns = never_ns;
+    bool warned = false;
+  };
+
+  Status perform_inline(const Call& call);
+  void begin(const Call& call);
+  void turn_into_refusal(const Status& why);
+  Status plan(const Call& call);
+  bool may_announce();
+  void write_announcement();
+  Turn turn();
+  Status end(Status status);
+  bool take_next();
+  Share turn_queue();
+
+  // group/trouble.cpp: whether and why the call at work cannot go on.
+  Status examine();
+  Status examine_differences();
+  Status judge(int member);
+  Status verdict_status(uint64_t verdict) const;
+  Status examine_members();
+  Status examine_clock();
+  Status timed_out(double waited_s) const;
+  std::string who_is_missing() const;
+  Status broken_status() const;
+  Status break_group(Status status);
+  std::string call_text() const;
+
+  GroupParts parts_;
+  Arena& arena_;
+  Log log_;
+  WaitPolicy policy_;
+  RunnerToken token_;
+  std::mutex queue_mutex_;
+  std::deque<std::shared_ptr<CallWork>> queue_;
+  std::atomic<int> queued_{0};
+  std::atomic<bool> left_{false};
+  std::mutex cause_mutex_;
+  // ---- under the token
+  Lanes lanes_;
+  Links links_;
+  Exchange exchange_;
+  Run run_;
+  Planner planner_;
+  Current current_;
+  uint32_t number_ = 0;        // of the last call
+  uint32_t seen_by_all_ = 0;   // the last call that everybody is known to have announced
+  uint64_t tile_ = 0;          // running tile number: tiles of all calls that passed the gate
+  uint32_t blocked_turns_ = 0;
+  std::atomic<int64_t> last_call_ns_{0};
+};
+
+}  // namespace unisono

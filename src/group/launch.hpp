@@ -1,0 +1,21 @@
+// Joining as the launcher says.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "group/world.hpp"
+
+namespace unisono {
+
+struct LaunchRequest {
+  std::optional<int> rank, size;    // both or neither; otherwise the launcher says
+  std::string job;                  // otherwise the launcher says
+  std::optional<double> timeout_s;
+};
+
+// Reads the settings and the launcher's variables from `environment` and joins.
+Result<std::shared_ptr<World>> launch(const LaunchRequest& request, const Environment& environment);
+
+}  // namespace unisono

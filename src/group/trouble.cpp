@@ -1,0 +1,186 @@
+// Whether and why the call at work cannot go on: different calls, lost members, deadlines, revocation.
+//
+// Order: the verdict, the abort words and the cause texts are written before they are stored with release (or swapped with
+// acquire-release) and read after an acquire load, so whoever sees the word sees the text. The first writer wins.
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/check.hpp"
+#include "group/group.hpp"
+#include "group/world.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr uint64_t pack_abort(ErrorCode code, int member, uint32_t call) {
+  return static_cast<uint64_t>(code) << 56 | static_cast<uint64_t>(member & 0xffff) << 32 | call;
+}
+
+constexpr uint64_t pack_verdict(uint32_t call, int one, int other) {
+  return make_word(call, static_cast<uint32_t>(one & 0xffff) << 16 | static_cast<uint32_t>(other & 0xffff));
+}
+
+}  // namespace
+
+// Asked while waiting, never on the way of a call that goes well.
+Status Group::examine() {
+  if (lanes_.mine().abort.load(std::memory_order_acquire) != 0) return broken_status();
+  if (current_.announced) RETURN_IF_ERROR(examine_differences());
+  RETURN_IF_ERROR(run_.failure());
+  RETURN_IF_ERROR(examine_members());
+  return examine_clock();
+}
+
+Status Group::examine_differences() {
+  if (!current_.refusal.ok()) return Status::success();
+  const uint32_t index = current_.number % static_cast<uint32_t>(lanes_.ring());
+  for (int member = 0; member < size(); ++member) {
+    uint64_t word = lanes_.control(member).words[index].load(std::memory_order_acquire);
+    if (call_of(word) == current_.number && word != current_.word) return judge(member);
+  }
+  return Status::success();
+}
+
+// The first to see a difference writes down which two ranks differ, so that everybody names the same two.
+Status Group::judge(int member) {
+  Announcement theirs;
+  std::memcpy(&theirs, lanes_.cell(member, current_.number).bytes, sizeof(theirs));
+  bool refused = theirs.state == CallState::refused;
+  uint64_t mine = pack_verdict(current_.number, refused ? member : std::min(member, me()), refused ? member : std::max(member, me()));
+  std::atomic<uint64_t>& verdict = lanes_.shared().verdict;
+  uint64_t seen = verdict.load(std::memory_order_acquire);
+  while (call_of(seen) != current_.number)
+    if (verdict.compare_exchange_weak(seen, mine, std::memory_order_acq_rel, std::memory_order_acquire)) {
+      seen = mine;
+      lanes_.wake_everyone();
+    }
+  return verdict_status(seen);
+}
+
+Status Group::verdict_status(uint64_t verdict) const {
+  const int one = static_cast<int>(verdict >> 16 & 0xffff), other = static_cast<int>(verdict & 0xffff);
+  if (one >= size() || other >= size()) return {ErrorCode::protocol, "a verdict names ranks that are not in the group"};
+  Announcement first, second;
+  std::memcpy(&first, lanes_.cell(one, current_.number).bytes, sizeof(first));
+  std::memcpy(&second, lanes_.cell(other, current_.number).bytes, sizeof(second));
+  first.text[sizeof(first.text) - 1] = 0;
+  std::string where = fmt::format("group \"{}\", call #{}", name(), current_.number);
+  if (one == other)
+    return {ErrorCode::peer_argument,
+            fmt::format("rank {} refused its {}: {}; {}. No data was moved and the group is usable", world_rank(one),
+                        static_cast<size_t>(first.kind) < all_collectives().size() ? name_of(first.kind) : "call", first.text, where),
+            world_rank(one)};
+  return {ErrorCode::mismatch,
+          fmt::format("{}; {}: rank {} called {}, rank {} called {}. No output was written and the group is usable",
+                      difference({world_rank(one), &first}, {world_rank(other), &second}), where, world_rank(one),
+                      describe(first), world_rank(other), describe(second)),
+          world_rank(me() == one ? other : one)};
+}
+
+// A member that died or left is a fault only if this call still needs something of it.
+Status Group::examine_members() {
+  for (int member = 0; member < size(); ++member) {
+    if (member == me()) continue;
+    uint32_t mark = lanes_.left(me(), member).load(std::memory_order_acquire);
+    if (mark == still_here) continue;
+    std::string how = mark == has_left ? "left the group" : parts_.world->how_lost(world_rank(member));
+    uint32_t finished = lanes_.control(member).finished.load(std::memory_order_acquire);
+    if (at_least(finished, current_.number)) continue;
+    double waited_s = static_cast<double>(now_ns() - current_.started_ns) * 1e-9;
+    return break_group({ErrorCode::peer_lost,
+                        fmt::format("rank {} (pid {}) {}; {}; its last finished call is #{}; first seen by rank {} after {:.2f} s. "
+                                    "This group is broken: make a new one without that rank",
+                                    world_rank(member), lanes_.member(member).pid, how, call_text(), finished,
+                                    world_rank(me()), waited_s),
+                        world_rank(member)});
+  }
+  return Status::success();
+}
+
+Status Group::examine_clock() {
+  int64_t now = now_ns();
+  if (now >= current_.deadline_ns) return break_group(timed_out(static_cast<double>(now - current_.started_ns) * 1e-9));
+  double warn_after_s = parts_.world->settings().warn_after_s;
+  if (!current_.warned && static_cast<double>(now - current_.started_ns) * 1e-9 > warn_after_s) {
+    current_.warned = true;
+    log_.warning(fmt::format("{} has waited {} s: {}", call_text(), warn_after_s, who_is_missing()));
+  }
+  return Status::success();
+}
+
+std::string Group::call_text() const {
+  return fmt::format("group \"{}\", call #{} {}", name(), current_.number, describe(current_.announcement));
+}
+
+// Who has not entered, who is in another call, and how far each has come.
+std::string Group::who_is_missing() const {
+  std::vector<std::string> parts;
+  const uint32_t index = current_.number % static_cast<uint32_t>(lanes_.ring());
+  for (int member = 0; member < size(); ++member) {
+    if (member == me()) continue;
+    uint64_t word = lanes_.control(member).words[index].load(std::memory_order_acquire);
+    uint32_t finished = lanes_.control(member).finished.load(std::memory_order_acquire);
+    if (!at_least(call_of(word), current_.number))
+      parts.push_back(fmt::format("rank {} has not entered call #{} (last finished call #{})", world_rank(member),
+                                  current_.number, finished));
+    else if (!at_least(finished, current_.number))
+      parts.push_back(fmt::format("rank {} has entered it and not finished", world_rank(member)));
+  }
+  return parts.empty() ? "everybody has entered" : fmt::format("{}", fmt::join(parts, "; "));
+}
+
+Status Group::timed_out(double waited_s) const {
+  return {ErrorCode::timeout, fmt::format("{} gave up after {:.1f} s on rank {}: {}. This group is broken: make a new one",
+                                          call_text(), waited_s, world_rank(me()), who_is_missing())};
+}
+
+// Writes the first cause into this rank's lane and then the abort word into everybody's.
+Status Group::break_group(Status status) {
+  {
+    std::lock_guard lock(cause_mutex_);
+    LaneControl& mine = lanes_.mine();
+    if (mine.abort.load(std::memory_order_acquire) != 0) return broken_status();
+    if (mine.cause[0] == 0) {
+      size_t length = std::min(status.message().size(), static_cast<size_t>(cause_bytes - 1));
+      std::memcpy(mine.cause, status.message().data(), length);
+      mine.cause[length] = 0;
+    }
+    uint64_t packed = pack_abort(status.code(), me(), static_cast<uint32_t>(status.peer()));
+    for (int member = 0; member < size(); ++member) {
+      uint64_t none = 0;
+      lanes_.control(member).abort.compare_exchange_strong(none, packed, std::memory_order_acq_rel);
+    }
+  }
+  lanes_.wake_everyone();
+  return broken_status();
+}
+
+Status Group::broken_status() const {
+  uint64_t packed = lanes_.mine().abort.load(std::memory_order_acquire);
+  int reporter = static_cast<int>(packed >> 32 & 0xffff);
+  auto code = static_cast<ErrorCode>(packed >> 56);
+  if (reporter >= size() || static_cast<size_t>(code) > static_cast<size_t>(ErrorCode::internal))
+    return {ErrorCode::protocol, "an abort word that cannot be"};
+  const char* text = lanes_.control(reporter).cause;
+  return {code, std::string(text, strnlen(text, cause_bytes)), static_cast<int32_t>(packed & 0xffffffff)};
+}
+
+Status Group::abort(const std::string& why) {
+  RETURN_IF_ERROR(usable());
+  static_cast<void>(break_group({ErrorCode::revoked,
+                                 fmt::format("rank {} aborted group \"{}\": {}. This group is broken: make a new one",
+                                             world_rank(me()), name(), why),
+                                 world_rank(me())})
+                        .ok());
+  return Status::success();
+}
+
+void Group::member_lost(int member) {
+  uint32_t here = still_here;
+  lanes_.left(me(), member).compare_exchange_strong(here, has_died, std::memory_order_acq_rel);
+  ring_bell(lanes_.my_head());
+  lanes_.wake_everyone();
+}
+
+}  // namespace unisono

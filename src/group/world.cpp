@@ -1,0 +1,136 @@
+// Joining and leaving. How groups are made: world_groups.cpp; the two threads: world_threads.cpp.
+#include "group/world.hpp"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/check.hpp"
+#include "base/cores.hpp"
+#include "base/fork.hpp"
+#include "base/hash.hpp"
+#include "transport/peer_memory.hpp"
+
+namespace unisono {
+
+World::World(WorldOptions options)
+    : options_(std::move(options)), log_(options_.settings.log, options_.rank), fork_generation_(unisono::fork_generation()) {}
+
+Result<std::shared_ptr<World>> World::join(WorldOptions options) {
+  if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
+    return Status(ErrorCode::init, fmt::format("rank {} in a world of {} ranks cannot be", options.rank, options.size));
+  std::shared_ptr<World> world(new World(std::move(options)));
+  if (Status status = world->open(); !status.ok()) {
+    world->leave();
+    return status;
+  }
+  return world;
+}
+
+World::~World() { leave(); }
+
+bool World::forked() const { return unisono::fork_generation() != fork_generation_; }
+
+Status World::open() {
+  arm_fault(settings().fault, rank());
+  auto rules = PlannerRules::parse(settings().plan, settings().tile_bytes);
+  if (!rules.ok()) return rules.status();
+  rules_ = std::move(*rules);
+  auto arena = Arena::create(settings().arena_bytes);
+  if (!arena.ok()) return arena.status();
+  arena_ = std::move(*arena);
+  auto head_at = arena_->take(sizeof(ArenaHead), "the head of the arena");
+  if (!head_at.ok()) return head_at.status();
+  CHECK(*head_at == 0);
+  CoreMask mask = affinity();
+  std::copy(std::begin(mask.words), std::end(mask.words), head().core_mask);
+  head().cores = static_cast<uint32_t>(settings().cores ? settings().cores : quota_cores());
+  if (getrandom(&head().probe, sizeof(head().probe), 0) < 0) head().probe = static_cast<uint64_t>(now_ns());
+  head().own_address = reinterpret_cast<uint64_t>(&head());
+  head().magic = arena_magic;
+
+  request_ = {rank(), size(), options_.job, Deadline::in_seconds(settings().join_timeout_s), log_};
+  FAULT_POINT("before_join");
+  auto joined = unisono::join(request_, *arena_);
+  if (!joined.ok()) return joined.status();
+  FAULT_POINT("joined");
+  joined_ = std::move(*joined);
+  lost_.resize(static_cast<size_t>(size()));
+  settle_policy();
+  stop_ = Descriptor(eventfd(0, EFD_CLOEXEC));
+  if (!stop_) return {ErrorCode::resource, "no descriptor left for the control thread"};
+  try {
+    control_thread_ = std::thread([this] { run_control(); });
+    progress_thread_ = std::thread([this] { run_progress(); });
+  } catch (const std::system_error& error) {
+    return {ErrorCode::resource, fmt::format("a thread could not be started: {}; is the limit of processes reached?", error.what())};
+  }
+  std::vector<int> everybody(static_cast<size_t>(size()));
+  for (int index = 0; index < size(); ++index) everybody[static_cast<size_t>(index)] = index;
+  auto group = create_group(std::string(world_group_name), std::move(everybody));
+  if (!group.ok()) return group.status();
+  world_group_ = std::move(*group);
+  return Status::success();
+}
+
+// Every rank computes this from what all ranks have written into their arenas, so all come to the same answer.
+void World::settle_policy() {
+  CoreMask together;
+  uint32_t quota = 0;
+  bool readable = settings().peer_reads != "off";
+  for (const Neighbour& neighbour : joined_.neighbours) {
+    for (int word = 0; word < core_mask_words; ++word) together.words[word] |= neighbour.head().core_mask[word];
+    uint32_t theirs = neighbour.head().cores;
+    if (theirs != 0 && (quota == 0 || theirs < quota)) quota = theirs;
+    if (readable && neighbour.rank != rank()) readable = can_read_memory_of(neighbour);
+  }
+  cores_ = count(together);
+  if (quota != 0) cores_ = std::min(cores_, static_cast<int>(quota));
+  policy_.crowded = size() > cores_;
+  policy_.spin_ns = settings().spin_us * 1000;
+  policy_.global_barrier = joined_.global_barrier;
+  peer_reads_ = readable && size() > 1;
+}
+
+WaitPolicy World::wait_policy(int) const { return policy_; }
+
+std::string World::how_lost(int rank) const {
+  std::lock_guard lock(mutex_);
+  return lost_[static_cast<size_t>(rank)];
+}
+
+void World::say_exiting(int status) {
+  if (forked() || left_ || !arena_) return;
+  head().goodbye.store(static_cast<uint32_t>(Goodbye::exiting) | static_cast<uint32_t>(status & 0xff) << 8, std::memory_order_release);
+}
+
+void World::leave() {
+  if (forked()) {  // the child's copy: its threads do not exist and its descriptors are only closed
+    if (progress_thread_.joinable()) progress_thread_.detach();
+    if (control_thread_.joinable()) control_thread_.detach();
+    return;
+  }
+  std::map<std::string, std::shared_ptr<Group>> groups;
+  {
+    std::lock_guard lock(mutex_);
+    if (left_) return;
+    left_ = true;
+    groups.swap(groups_);
+    groups_version_.fetch_add(1, std::memory_order_release);
+  }
+  for (auto& [name, group] : groups) group->leave();
+  stopping_.store(true, std::memory_order_release);
+  wake_progress();
+  uint64_t one = 1;
+  if (stop_) static_cast<void>(!write(stop_.number(), &one, sizeof(one)));
+  if (progress_thread_.joinable()) progress_thread_.join();
+  if (control_thread_.joinable()) control_thread_.join();
+  if (arena_) head().goodbye.store(static_cast<uint32_t>(Goodbye::left), std::memory_order_release);
+  joined_.listener.reset();
+  joined_.watches.clear();
+  retired_.clear();
+  world_group_.reset();
+}
+
+}  // namespace unisono

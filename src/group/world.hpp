@@ -1,0 +1,111 @@
+// Everything one process holds to speak with the others: settings, arena, neighbours, groups, and two threads: one makes
+// progress on asynchronous calls, one watches for death. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/log.hpp"
+#include "group/group.hpp"
+#include "planner/planner.hpp"
+#include "rendezvous/join.hpp"
+#include "transport/arena.hpp"
+#include "transport/waiting.hpp"
+#include "unisono/settings.hpp"
+
+namespace unisono {
+
+inline constexpr std::string_view world_group_name = "unisono_world_group";
+
+struct WorldOptions {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;
+  int local_size = 1;
+  std::string job;
+  std::string launcher;
+  Settings settings;
+};
+
+struct GroupOptions {
+  double timeout_s = 0;  // 0: as the world's
+};
+
+class World : public std::enable_shared_from_this<World> {
+ public:
+  static Result<std::shared_ptr<World>> join(WorldOptions options);
+  ~World();
+  World(const World&) = delete;
+
+  int rank() const { return options_.rank; }
+  int size() const { return options_.size; }
+  const WorldOptions& options() const { return options_; }
+  const Settings& settings() const { return options_.settings; }
+  const Log& log() const { return log_; }
+  bool forked() const;
+  bool peer_reads() const { return peer_reads_; }
+  bool crowded() const { return policy_.crowded; }
+  int cores() const { return cores_; }
+  WaitPolicy wait_policy(int members) const;
+  const PlannerRules& planner_rules() const { return rules_; }
+
+  std::shared_ptr<Group> world_group() const { return world_group_; }
+  // Called by the members; `ranks` are in the order that gives group ranks. Waits until all of them have come.
+  Result<std::shared_ptr<Group>> create_group(const std::string& name, std::vector<int> ranks, GroupOptions options = {});
+  std::shared_ptr<Group> find_group(const std::string& name) const;  // null: there is none
+  Status destroy_group(const std::string& name);
+  std::string name_for(const std::vector<int>& ranks);  // a name that all members make alike, new for every call
+
+  void say_exiting(int status);  // the process is about to exit without leaving
+  void leave();  // ends membership in all groups; calls after it are StateErrors
+  std::string how_lost(int rank) const;  // "" while it lives
+  void wake_progress();
+
+ private:
+  explicit World(WorldOptions options);
+  Status open();
+  void settle_policy();
+  void run_progress();
+  void run_control();
+  void member_died(int rank);
+  Group::Share progress_all(std::vector<std::shared_ptr<Group>>& groups, uint32_t& version);
+  void sweep_retired();
+  void look_after_idle_groups();
+  Status board_publish(uint64_t key, int64_t lane, uint64_t mark);
+  Status board_collect(GroupParts& parts, const Deadline& deadline);
+  ArenaHead& head() const { return *reinterpret_cast<ArenaHead*>(arena_->mapping()->data()); }
+
+  WorldOptions options_;
+  Log log_;
+  uint32_t fork_generation_;
+  JoinRequest request_;
+  std::unique_ptr<Arena> arena_;
+  Joined joined_;
+  WaitPolicy policy_;
+  PlannerRules rules_;
+  int cores_ = 1;
+  bool peer_reads_ = false;
+  bool left_ = false;
+  std::shared_ptr<Group> world_group_;
+
+  mutable std::mutex mutex_;  // guards the maps and lists below
+  std::map<std::string, std::shared_ptr<Group>> groups_;
+  std::vector<std::shared_ptr<Group>> retired_;  // left by us, not yet by everybody
+  std::map<std::string, int> generations_;       // how often a name has been used
+  std::vector<std::string> lost_;                // by rank: how it was lost
+  std::atomic<uint32_t> groups_version_{0};
+
+  Descriptor stop_;  // an eventfd that ends the control thread
+  std::atomic<bool> stopping_{false};
+  enum class ProgressSleep { none, idle, on_bell };
+  std::atomic<uint32_t> progress_wanted_{0};
+  std::atomic<ProgressSleep> progress_sleep_{ProgressSleep::none};
+  std::thread progress_thread_, control_thread_;
+};
+
+}  // namespace unisono

@@ -1,0 +1,80 @@
+// See rules.hpp. Slots hold up to 8 KiB and combining up to 64 KiB of each rank: capacity_of() in the catalogue.
+#include "planner/rules.hpp"
+
+namespace unisono {
+namespace {
+
+using enum Collective;
+
+constexpr int any = std::numeric_limits<int>::max();
+constexpr int64_t slot = capacity_of(Path::slot);
+constexpr int64_t combine = capacity_of(Path::combine);
+
+constexpr std::string_view why_slot = "little data: one visit to each peer, and nothing but the data travels";
+constexpr std::string_view why_combine = "more ranks than cores: each rank is woken once";
+constexpr std::string_view why_mapped = "everybody has the buffers mapped: nothing needs to be staged";
+constexpr std::string_view why_direct = "one round, and each byte is staged once";
+
+constexpr Rule rules[] = {
+    // collective   up to         when          ranks  algorithm
+    {all_reduce,     slot,        When::roomy,   any,  "slot",            why_slot},
+    {all_reduce,     combine,     When::crowded, any,  "combine",         why_combine},
+    {all_reduce,     unlimited,   When::mapped,  any,  "two_shot_direct", why_mapped},
+    {all_reduce,     64_KiB,      When::roomy,   2,    "one_shot",        "with two ranks, one round is worth more than half the bytes"},
+    {all_reduce,     1_MiB - 1,   When::always,  any,  "two_shot",        "each byte is staged once each way, whatever the number of ranks"},
+    {all_reduce,     16_MiB,      When::roomy,   any,  "two_shot_direct", "reading a peer's own memory beats staging from 1 to 16 MiB"},
+    {all_reduce,     unlimited,   When::always,  any,  "two_shot",        "each byte is staged once each way, whatever the number of ranks"},
+    {all_reduce,     32_KiB,      When::always,  any,  "doubling",        "over links: fewest rounds"},
+    {all_reduce,     unlimited,   When::always,  any,  "ring",            "over links: fewest bytes"},
+
+    {all_gather,     slot,        When::roomy,   any,  "slot",            why_slot},
+    {all_gather,     combine,     When::crowded, any,  "combine",         why_combine},
+    {all_gather,     unlimited,   When::mapped,  any,  "direct_read",     why_mapped},
+    {all_gather,     unlimited,   When::always,  any,  "direct",          why_direct},
+    {all_gather,     unlimited,   When::always,  any,  "ring",            "over links: every link is busy all the time"},
+
+    {reduce_scatter, slot,        When::roomy,   any,  "slot",            why_slot},
+    {reduce_scatter, combine,     When::crowded, any,  "combine",         why_combine},
+    {reduce_scatter, unlimited,   When::mapped,  any,  "direct_read",     why_mapped},
+    {reduce_scatter, unlimited,   When::always,  any,  "direct",          why_direct},
+    {reduce_scatter, unlimited,   When::always,  any,  "ring",            "over links: every link is busy all the time"},
+
+    {reduce,         slot,        When::roomy,   any,  "slot",            why_slot},
+    {reduce,         combine,     When::crowded, any,  "combine",         why_combine},
+    {reduce,         unlimited,   When::always,  2,    "direct",          "with two ranks there is nothing to share out"},
+    {reduce,         unlimited,   When::always,  any,  "two_shot",        "the additions are shared out among the ranks"},
+
+    {scatter,        slot,        When::roomy,   any,  "slot",            why_slot},
+    {scatter,        combine,     When::crowded, any,  "combine",         why_combine},
+    {scatter,        unlimited,   When::mapped,  any,  "direct_read",     why_mapped},
+    {scatter,        unlimited,   When::always,  any,  "direct",          why_direct},
+
+    {gather,         slot,        When::roomy,   any,  "slot",            why_slot},
+    {gather,         combine,     When::crowded, any,  "combine",         why_combine},
+    {gather,         unlimited,   When::mapped,  any,  "direct_read",     why_mapped},
+    {gather,         unlimited,   When::always,  any,  "direct",          why_direct},
+
+    {broadcast,      slot,        When::roomy,   any,  "slot",            why_slot},
+    {broadcast,      combine,     When::crowded, any,  "combine",         why_combine},
+    {broadcast,      unlimited,   When::mapped,  any,  "direct_read",     why_mapped},
+    {broadcast,      unlimited,   When::always,  any,  "direct",          why_direct},
+
+    {all_to_all,     slot,        When::roomy,   any,  "slot",            why_slot},
+    {all_to_all,     combine,     When::crowded, any,  "combine",         why_combine},
+    {all_to_all,     unlimited,   When::mapped,  any,  "direct_read",     why_mapped},
+    {all_to_all,     unlimited,   When::always,  any,  "direct",          why_direct},
+
+    {barrier,        unlimited,   When::roomy,   any,  "slot",            "nothing but flags travels"},
+    {barrier,        unlimited,   When::crowded, any,  "combine",         why_combine},
+};
+
+constexpr Tiling roomy_tiling{.slot_bytes = 64_KiB, .unstaged_bytes = 256_KiB, .window = 2};
+// Few rounds matter more than the cache where every round may cost a turn of the scheduler.
+constexpr Tiling crowded_tiling{.slot_bytes = 1_MiB, .unstaged_bytes = 1_MiB, .window = 2};
+
+}  // namespace
+
+std::span<const Rule> all_rules() { return rules; }
+const Tiling& tiling_for(bool crowded) { return crowded ? crowded_tiling : roomy_tiling; }
+
+}  // namespace unisono

@@ -1,0 +1,41 @@
+// Which algorithm for which call: one table, first match wins. What an algorithm needs stands in the catalogue, and a
+// rule whose algorithm cannot work in this group is passed over. Measure before changing a number here.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string_view>
+
+#include "algorithms/catalogue.hpp"
+#include "unisono/types.hpp"
+
+namespace unisono {
+
+enum class When : uint8_t {
+  always,
+  roomy,    // every rank has a core
+  crowded,  // more ranks than cores
+  mapped,   // all buffers lie in memory that everybody has mapped
+};
+
+struct Rule {
+  Collective collective;
+  int64_t up_to_bytes;  // of what one rank shows to the others; see query.hpp
+  When when;
+  int max_ranks;
+  std::string_view algorithm;
+  std::string_view why;
+};
+
+std::span<const Rule> all_rules();
+
+// How a schedule is cut into tiles.
+struct Tiling {
+  int64_t slot_bytes;      // at most, of one slot; the slot set of a lane may hold less
+  int64_t unstaged_bytes;  // of a tile where nothing is staged: each then costs a call into the kernel
+  int window;              // tiles in flight
+};
+const Tiling& tiling_for(bool crowded);
+
+}  // namespace unisono

@@ -1,0 +1,136 @@
+// Every rank has its own time; an await or a receive moves it to when the other side was ready. See cost.hpp.
+#include "schedule/cost.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "base/check.hpp"
+#include "schedule/messages.hpp"
+
+namespace unisono {
+namespace {
+
+struct Moment {
+  double time_ns = -1;  // not yet
+  int round = 0;
+
+  bool happened() const { return time_ns >= 0; }
+};
+
+struct Walker {
+  size_t step = 0;
+  Moment now{0, 0};
+  double link_free_ns = 0;
+  double sent_bytes = 0, read_bytes = 0;
+  std::array<Moment, max_flags> published;
+
+  void wait_for(const Moment& other) {
+    now = {std::max(now.time_ns, other.time_ns), std::max(now.round, other.round + 1)};
+  }
+};
+
+class Walk {
+ public:
+  Walk(std::span<const Schedule> all_ranks, double chunk_bytes, const CostModel& model)
+      : all_ranks_(all_ranks), bytes_(chunk_bytes), model_(model), walkers_(all_ranks.size()) {
+    Result<Messages> messages = match_messages(all_ranks);
+    CHECK(messages.ok());
+    messages_ = std::move(*messages);
+    arrivals_.resize(messages_.all.size());
+  }
+
+  Cost walk() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t rank = 0; rank < walkers_.size(); ++rank)
+        while (walkers_[rank].step < all_ranks_[rank].steps.size() && perform(static_cast<int>(rank))) moved = true;
+    }
+    Cost cost;
+    for (size_t rank = 0; rank < walkers_.size(); ++rank) {
+      const Walker& walker = walkers_[rank];
+      CHECK(walker.step == all_ranks_[rank].steps.size());
+      cost.time_ns = std::max(cost.time_ns, walker.now.time_ns);
+      cost.rounds = std::max(cost.rounds, walker.now.round);
+      cost.sent_bytes = std::max<int64_t>(cost.sent_bytes, std::llround(walker.sent_bytes));
+      cost.read_bytes = std::max<int64_t>(cost.read_bytes, std::llround(walker.read_bytes));
+    }
+    return cost;
+  }
+
+ private:
+  // Performs the rank's next step; false while it has to wait.
+  bool perform(int rank) {
+    Walker& me = walkers_[rank];
+    const Step& step = all_ranks_[rank].steps[me.step];
+    const double peers = static_cast<double>(walkers_.size() - 1);
+    switch (step.kind) {
+      case StepKind::send: post(rank); break;
+      case StepKind::receive:
+      case StepKind::receive_reduce:
+        if (!arrivals_[message_of(rank)].happened()) return false;
+        me.wait_for(arrivals_[message_of(rank)]);
+        if (step.kind == StepKind::receive_reduce) me.now.time_ns += bytes_ * model_.reduce_ns_per_byte;
+        break;
+      case StepKind::copy: me.now.time_ns += bytes_ * model_.copy_ns_per_byte; break;
+      case StepKind::reduce: me.now.time_ns += bytes_ * model_.reduce_ns_per_byte; break;
+      case StepKind::publish: me.published[step.flag] = me.now; break;
+      case StepKind::await:
+        if (!await(rank, step)) return false;
+        break;
+      case StepKind::read_peer: read(me, 1); break;
+      case StepKind::reduce_peers:
+        read(me, peers);
+        // The first operand has to be moved even where there is nobody to add.
+        me.now.time_ns += bytes_ * (peers > 0 ? peers * model_.reduce_ns_per_byte : model_.copy_ns_per_byte);
+        break;
+    }
+    ++me.step;
+    return true;
+  }
+
+  void read(Walker& me, double sources) {
+    me.now.time_ns += sources * bytes_ * model_.peer_read_ns_per_byte;
+    me.read_bytes += sources * bytes_;
+  }
+
+  void post(int rank) {
+    Walker& me = walkers_[rank];
+    const double start_ns = std::max(me.now.time_ns, me.link_free_ns);
+    me.link_free_ns = start_ns + bytes_ * model_.link_ns_per_byte;
+    me.sent_bytes += bytes_;
+    arrivals_[message_of(rank)] = {me.link_free_ns + model_.link_ns, me.now.round};
+  }
+
+  bool await(int rank, const Step& step) {
+    const int ranks = static_cast<int>(walkers_.size());
+    const auto awaited = [&](int peer) { return step.peer == everyone ? peer != rank : peer == step.peer; };
+    for (int peer = 0; peer < ranks; ++peer)
+      if (awaited(peer) && !walkers_[peer].published[step.flag].happened()) return false;
+    for (int peer = 0; peer < ranks; ++peer) {
+      if (!awaited(peer)) continue;
+      const Moment& moment = walkers_[peer].published[step.flag];
+      walkers_[rank].wait_for({moment.time_ns + model_.flag_ns, moment.round});
+    }
+    return true;
+  }
+
+  size_t message_of(int rank) const { return messages_.of_step[rank][walkers_[rank].step]; }
+
+  std::span<const Schedule> all_ranks_;
+  double bytes_;  // of one chunk
+  CostModel model_;
+  Messages messages_;
+  std::vector<Moment> arrivals_;  // per message
+  std::vector<Walker> walkers_;
+};
+
+}  // namespace
+
+Cost cost(std::span<const Schedule> all_ranks, int64_t bytes, const CostModel& model) {
+  // Where a collective works in pieces, its schedules have one chunk of data: the piece.
+  return Walk(all_ranks, static_cast<double>(bytes) / all_ranks[0].chunks, model).walk();
+}
+
+}  // namespace unisono

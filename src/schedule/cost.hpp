@@ -1,0 +1,33 @@
+// What a set of schedules would cost: a walk along the critical path under a simple model of latency and bandwidth.
+// Good for comparing algorithms and for seeing where time goes; a measurement overrules it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "schedule/schedule.hpp"
+
+namespace unisono {
+
+// The defaults are one machine's shared memory and, for links, TCP on its loopback.
+struct CostModel {
+  double flag_ns = 100;                 // from a publication to whoever awaits it
+  double copy_ns_per_byte = 0.05;       // within one core's caches
+  double reduce_ns_per_byte = 0.02;     // each operand after the first
+  double peer_read_ns_per_byte = 0.11;  // lines that another core has written
+  double link_ns = 10'000;              // from a send to its receive, for the first byte
+  double link_ns_per_byte = 0.5;        // a rank's sends go out one after the other
+};
+
+struct Cost {
+  double time_ns = 0;      // until the last rank is done
+  int rounds = 0;          // longest chain of publications and messages
+  int64_t sent_bytes = 0;  // over links, by the busiest rank
+  int64_t read_bytes = 0;  // from peers' memory, by the busiest rank
+};
+
+// `bytes` is what schedule.hpp calls data, or one piece where the collective works in pieces. One tile carries it all:
+// tiles in flight only overlap what the walk adds up. The schedules must have passed verify.
+Cost cost(std::span<const Schedule> all_ranks, int64_t bytes, const CostModel& model);
+
+}  // namespace unisono

@@ -1,0 +1,321 @@
+// The launcher's loop: one poll() over the ranks' processes, their outputs, our signals and our own outputs. Nothing in
+// it blocks, so a rank that floods us, or a reader that sleeps, never keeps a signal or a death from being seen.
+// Starting a process is in process.cpp, lines are in output.cpp, the sentences about failures in failures.cpp.
+#include "tools/run/launcher.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <deque>
+#include <functional>
+
+#include "base/check.hpp"
+#include "base/clock.hpp"
+#include "tools/run/failures.hpp"
+#include "tools/run/input.hpp"
+#include "tools/run/output.hpp"
+#include "tools/run/process.hpp"
+#include "tools/run/rank_environment.hpp"
+#include "tools/run/signals.hpp"
+
+namespace unisono::tools {
+namespace {
+
+struct Rank {
+  Rank(int number, Process started, const std::string& prefix, Sink& out, Sink& err)
+      : number(number),
+        process(std::move(started)),
+        output(std::move(process.output), {prefix, out, last_lines}),
+        error(std::move(process.error), {prefix, err, last_lines}) {}
+  ~Rank() { ::waitpid(process.pid, nullptr, 0); }
+  Rank(const Rank&) = delete;
+
+  bool is_over() const { return ending && !output.is_open() && !error.is_open(); }
+  void finish_streams() {
+    output.finish();
+    error.finish();
+  }
+
+  const int number;
+  const int64_t started_ns = now_ns();
+  Process process;
+  LastLines last_lines;
+  RankStream output, error;
+  std::optional<Ending> ending;
+};
+
+// running: nothing has failed, or failures are let be. ending: SIGTERM was sent and the grace period runs; whatever a
+// rank has started may use it too, so streams stay open until their end. killing: SIGKILL was sent to all.
+enum class Phase { running, ending, killing };
+
+class Launcher {
+ public:
+  explicit Launcher(const RunOptions& options) : options_(options) {}
+  int run();
+
+ private:
+  Status open();
+  int start_ranks();
+  int start_rank(int number, const Job& job);
+
+  void turn();
+  void watch(int descriptor, short events, std::function<void()> handler);
+  void watch_rank(Rank& rank);
+  int wait_ms() const;
+
+  void take_signal(int signal);
+  void signal_groups(int signal);
+  void end_all();
+  void kill_all();
+  void note_exits();
+  void note_exit(Rank& rank);
+  void note_failure(Rank& rank);
+  bool is_our_doing(const Ending& ending) const;
+
+  void say(std::string_view text) { errors_.append(fmt::format("unisono run: {}\n", text)); }
+  bool ranks_are_over() const { return std::all_of(ranks_.begin(), ranks_.end(), std::mem_fn(&Rank::is_over)); }
+  bool is_written() const { return out_.is_empty() && err_.is_empty(); }
+  int finish(int status);
+  int status() const;
+
+  const RunOptions& options_;
+  std::unique_ptr<Signals> signals_;
+  Input input_;
+  Sink out_{STDOUT_FILENO}, err_{STDERR_FILENO};
+  Sink& errors_ = are_same_file(STDOUT_FILENO, STDERR_FILENO) ? out_ : err_;  // so that lines do not mix in a file
+  std::deque<Rank> ranks_;
+
+  Phase phase_ = Phase::running;
+  Deadline grace_;
+  Failures failures_;
+  int forwarded_ = 0;   // the last signal we passed on that ends programs
+  int interrupts_ = 0;  // how often SIGINT came
+  bool gave_up_ = false;
+
+  std::vector<pollfd> watched_;
+  std::vector<std::function<void()>> handlers_;
+  std::vector<Rank*> exited_;
+
+  static bool are_same_file(int left, int right);
+};
+
+bool Launcher::are_same_file(int left, int right) {
+  struct stat first {
+  }, second{};
+  if (::fstat(left, &first) != 0 || ::fstat(right, &second) != 0) return false;
+  return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+int Launcher::run() {
+  if (Status opened = open(); !opened.ok()) {
+    say(opened.message());
+    return finish(1);
+  }
+  if (int refused = start_ranks(); refused != 0) {
+    signal_groups(SIGKILL);
+    ranks_.clear();
+    return finish(refused);
+  }
+  while (!ranks_are_over()) turn();
+  if (std::string text = failures_.later(); !text.empty()) say(text);
+  return finish(status());
+}
+
+// The last lines may still wait for a slow reader; a signal cuts that short.
+int Launcher::finish(int status) {
+  while (!is_written() && !gave_up_) turn();
+  return gave_up_ ? 128 + forwarded_ : status;
+}
+
+int Launcher::status() const {
+  if (!failures_.has_any()) return 0;
+  const Ending& first = failures_.first()->ending;
+  const bool was_killed_on_request = phase_ == Phase::killing && first.signal == SIGKILL && forwarded_ != 0;
+  return was_killed_on_request ? 128 + forwarded_ : first.shell_status();
+}
+
+Status Launcher::open() {
+  Result<std::unique_ptr<Signals>> signals = Signals::open();
+  RETURN_IF_ERROR(signals.status());
+  signals_ = std::move(*signals);
+  return input_.open();
+}
+
+int Launcher::start_ranks() {
+  const Job job = new_job();
+  for (int number = 0; number < options_.ranks; ++number)
+    if (int refused = start_rank(number, job); refused != 0) return refused;
+  input_.ranks_have_started();
+  return 0;
+}
+
+int Launcher::start_rank(int number, const Job& job) {
+  Environment environment = rank_environment(process_environment(), job, {.rank = number, .size = options_.ranks});
+  for (const std::string& setting : options_.environment) {
+    const size_t equals = setting.find('=');
+    environment[setting.substr(0, equals)] = setting.substr(equals + 1);
+  }
+  Result<Process> started =
+      start({.command = options_.command, .environment = environment, .input = input_.of_rank(number)}, *signals_);
+  if (!started.ok()) {
+    say(fmt::format("cannot start rank {}: {}", number, started.status().message()));
+    return 1;
+  }
+  const int exec_error = started->exec_error;
+  const std::string prefix = options_.prefix ? fmt::format("[{}] ", number) : "";
+  ranks_.emplace_back(number, std::move(*started), prefix, out_, errors_);
+  if (exec_error == 0) return 0;
+  say(cannot_start(options_.command.front(), exec_error));
+  return exec_error == ENOENT ? 127 : 126;
+}
+
+void Launcher::watch(int descriptor, short events, std::function<void()> handler) {
+  watched_.push_back({.fd = descriptor, .events = events, .revents = 0});
+  handlers_.push_back(std::move(handler));
+}
+
+void Launcher::watch_rank(Rank& rank) {
+  for (RankStream* stream : {&rank.output, &rank.error})
+    if (stream->is_wanted()) watch(stream->descriptor(), POLLIN, [stream] { stream->read_some(); });
+  if (!rank.ending) watch(rank.process.handle.number(), POLLIN, [this, &rank] { exited_.push_back(&rank); });
+}
+
+void Launcher::turn() {
+  watched_.clear();
+  handlers_.clear();
+  if (signals_)
+    watch(signals_->descriptor(), POLLIN, [this] {
+      while (std::optional<int> signal = signals_->next()) take_signal(*signal);
+    });
+  for (Rank& rank : ranks_) watch_rank(rank);
+  watch(input_.awaited(), POLLIN, [this] { input_.read_some(); });
+  watch(input_.writable_awaited(), POLLOUT, [this] { input_.write_some(); });
+  for (Sink* sink : {&out_, &err_})
+    if (!sink->is_empty()) watch(sink->descriptor(), POLLOUT, [sink] { sink->write_some(); });
+
+  const int ready = ::poll(watched_.data(), watched_.size(), wait_ms());
+  CHECK(ready >= 0 || errno == EINTR);
+  for (size_t index = 0; index < watched_.size(); ++index)
+    if (ready > 0 && watched_[index].revents != 0) handlers_[index]();
+  note_exits();
+  if (grace_.passed()) kill_all();
+}
+
+int Launcher::wait_ms() const {
+  if (grace_.at_ns == never_ns) return -1;
+  return static_cast<int>(std::clamp<int64_t>(grace_.remaining_ns() / 1'000'000 + 1, 0, 1'000'000));
+}
+
+// Signals for the terminal's foreground group reach only us, since each rank has a group of its own; so passing them on
+// delivers each exactly once, whoever sent it.
+void Launcher::take_signal(int signal) {
+  if (signal == SIGTSTP) {
+    signal_groups(SIGTSTP);
+    ::raise(SIGSTOP);  // SIGCONT wakes us and is then passed on like any other
+    return;
+  }
+  if (Signals::ends_a_program(signal)) {
+    forwarded_ = signal;
+    if (signal == SIGINT && ++interrupts_ > 1) return kill_all();
+    if (ranks_are_over()) gave_up_ = true;
+  }
+  signal_groups(signal);
+}
+
+// A rank is reaped only at the very end, so its number means its group for as long as we signal it. The group of a rank
+// that has ended in peace is left alone, with whatever it may have left running.
+void Launcher::signal_groups(int signal) {
+  for (const Rank& rank : ranks_)
+    if (!rank.is_over()) ::kill(-rank.process.pid, signal);
+}
+
+void Launcher::end_all() {
+  phase_ = Phase::ending;
+  grace_ = Deadline::in_seconds(options_.grace_s);
+  signal_groups(SIGTERM);
+}
+
+void Launcher::kill_all() {
+  phase_ = Phase::killing;
+  grace_ = {};
+  signal_groups(SIGKILL);
+  for (Rank& rank : ranks_)
+    if (rank.ending) rank.finish_streams();
+}
+
+// Of several that are found dead together, one killed by a signal is the likelier cause.
+void Launcher::note_exits() {
+  for (Rank* rank : exited_) rank->ending = ending_of(rank->process);
+  std::stable_sort(exited_.begin(), exited_.end(), [](const Rank* left, const Rank* right) {
+    return (left->ending->signal != 0) > (right->ending->signal != 0);
+  });
+  for (Rank* rank : exited_) note_exit(*rank);
+  exited_.clear();
+}
+
+void Launcher::note_exit(Rank& rank) {
+  for (RankStream* stream : {&rank.output, &rank.error}) {
+    stream->read_what_is_there();
+    stream->end_line();
+  }
+  if (rank.number == 0) input_.close();
+  if (!rank.ending->is_success()) note_failure(rank);
+  if (phase_ != Phase::ending) rank.finish_streams();
+}
+
+bool Launcher::is_our_doing(const Ending& ending) const {
+  if (ending.signal == 0) return false;
+  if (ending.signal == forwarded_) return true;
+  return (phase_ == Phase::ending && ending.signal == SIGTERM) ||
+         (phase_ == Phase::killing && ending.signal == SIGKILL);
+}
+
+void Launcher::note_failure(Rank& rank) {
+  const bool is_expected = is_our_doing(*rank.ending);
+  if (failures_.has_any()) {
+    const bool was_stubborn = is_expected && rank.ending->signal == SIGKILL && interrupts_ < 2;
+    if (was_stubborn)
+      failures_.add_later(rank.number, fmt::format("had to be killed, {:g} s after SIGTERM", options_.grace_s));
+    if (!is_expected) failures_.add_later(rank.number, rank.ending->how());
+    return;
+  }
+  const double after_s = static_cast<double>(now_ns() - rank.started_ns) / 1e9;
+  failures_.add_first({.rank = rank.number, .pid = rank.process.pid, .ending = *rank.ending, .after_s = after_s});
+  say(failures_.first()->text() + (is_expected ? "" : repeated(rank.last_lines)));
+  if (!options_.keep_going && phase_ == Phase::running) end_all();
+}
+
+// A closed standard descriptor would be given to the next pipe we open.
+void open_standard_descriptors() {
+  for (int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(number, F_GETFD) < 0) CHECK(::open("/dev/null", O_RDWR) == number);
+}
+
+Status check_limits(int ranks) {
+  const rlim_t needed = 3 * static_cast<rlim_t>(ranks) + 32;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  if (needed <= limit.rlim_cur) return Status::success();
+  return {ErrorCode::resource, fmt::format("{} ranks need {} open files, the limit is {}; raise it with: ulimit -n {}",
+                                           ranks, needed, limit.rlim_cur, needed)};
+}
+
+}  // namespace
+
+int run_command(const RunOptions& options) {
+  open_standard_descriptors();
+  if (Status limits = check_limits(options.ranks); !limits.ok()) {
+    fmt::print(stderr, "unisono run: {}\n", limits.message());
+    return 1;
+  }
+  return Launcher(options).run();
+}
+
+}  // namespace unisono::tools
