@@ -181,7 +181,11 @@ TEST(RunSignals, ranks_die_with_the_launcher) {
   for (const Watched& rank : ranks) EXPECT_TRUE(rank.was_there());
   session.signal(SIGKILL);
   EXPECT_EQ(session.wait(), 128 + SIGKILL);
-  for (const Watched& rank : ranks) EXPECT_TRUE(rank.ends());
+  const Deadline deadline = Deadline::in_seconds(5);
+  for (const Watched& rank : ranks) {
+    EXPECT_TRUE(rank.ends(deadline));
+    rank.end();
+  }
 }
 
 }  // namespace

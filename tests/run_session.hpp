@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pty.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -22,7 +23,7 @@
 
 namespace unisono::testing {
 
-inline constexpr double patience_s = 60;
+inline constexpr double patience_s = 40;  // for one session; only a launcher that hangs uses it up
 
 inline bool is_readable(int descriptor, Deadline deadline) {
   pollfd entry{.fd = descriptor, .events = POLLIN, .revents = 0};
@@ -35,7 +36,9 @@ class Watched {
  public:
   explicit Watched(int pid) : handle_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
   bool was_there() const { return static_cast<bool>(handle_); }
-  bool ends() const { return !handle_ || is_readable(handle_.number(), Deadline::in_seconds(patience_s)); }
+  bool ends(Deadline deadline = Deadline::in_seconds(patience_s)) const {
+    return !handle_ || is_readable(handle_.number(), deadline);
+  }
   void end() const { ::syscall(SYS_pidfd_send_signal, handle_.number(), SIGKILL, nullptr, 0); }
 
  private:
@@ -86,12 +89,22 @@ class RunSession {
     EXPECT_NE(error.find(text), std::string::npos) << "waited for " << text << " in " << error;
   }
 
+  // So much waits unread in our pipe that the launcher has no room for more.
+  void await_full_output() const {
+    for (int waiting = 0; waiting < ::fcntl(out_.number(), F_GETPIPE_SZ) / 2 && !deadline_.passed();) {
+      ::poll(nullptr, 0, 1);
+      ASSERT_EQ(::ioctl(out_.number(), FIONREAD, &waiting), 0);
+    }
+  }
+
   // As a shell would say it: the exit status, or 128 + signal.
   int wait() {
     read_until([] { return false; }, {&out_, &err_});
-    Watched(pid_).ends();
+    Watched(pid_).ends(deadline_);
     int status = 0;
-    EXPECT_EQ(::waitpid(pid_, &status, WNOHANG), pid_) << "the launcher hangs; it wrote " << output << error;
+    const bool has_ended = ::waitpid(pid_, &status, WNOHANG) == pid_;
+    EXPECT_TRUE(has_ended) << "the launcher hangs; it wrote " << output << error;
+    if (!has_ended) return -1;
     status_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     return *status_;
   }
@@ -139,18 +152,17 @@ class RunSession {
 
   // Reads both outputs until `enough` or the end; a stream that is not in `sources` is left unread.
   void read_until(const std::function<bool()>& enough, std::vector<Descriptor*> sources) {
-    const Deadline deadline = Deadline::in_seconds(patience_s);
-    while (!enough() && !deadline.passed() && read_once(sources, deadline)) {
+    while (!enough() && !deadline_.passed() && read_once(sources)) {
     }
   }
 
-  bool read_once(const std::vector<Descriptor*>& sources, Deadline deadline) {
+  bool read_once(const std::vector<Descriptor*>& sources) {
     if (std::none_of(sources.begin(), sources.end(), [](const Descriptor* source) { return bool(*source); }))
       return false;
     std::vector<pollfd> entries;
     for (const Descriptor* source : sources)
       entries.push_back({.fd = source->number(), .events = POLLIN, .revents = 0});
-    const int64_t wait_ms = std::max<int64_t>(0, deadline.remaining_ns() / 1'000'000);
+    const int64_t wait_ms = std::max<int64_t>(0, deadline_.remaining_ns() / 1'000'000);
     ::poll(entries.data(), entries.size(), static_cast<int>(wait_ms));
     for (size_t index = 0; index < sources.size(); ++index)
       if (entries[index].revents != 0) read_into(*sources[index]);
@@ -165,6 +177,7 @@ class RunSession {
     if (got <= 0) source.reset();
   }
 
+  const Deadline deadline_ = Deadline::in_seconds(patience_s);
   std::vector<std::string> words_;
   int pid_ = -1;
   Descriptor out_, err_;

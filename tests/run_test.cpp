@@ -137,12 +137,17 @@ TEST(Run, ten_megabytes_from_every_rank_arrive_whole) {
   EXPECT_EQ(lines, (std::map<char, int>{{'0', 200000}, {'1', 200000}, {'2', 200000}, {'3', 200000}}));
 }
 
-TEST(Run, an_output_that_nobody_reads_does_not_hold_up_the_other) {
+TEST(Run, an_output_that_nobody_reads_holds_up_neither_the_other_nor_signals) {
   RunSession session(
-      shell({"-n", "2"}, "test $RANK = 0 && head -c 5000000 /dev/zero | tr '\\0' '\\n'; echo ready >&2"));
+      shell({"-n", "2"},
+            "if [ $RANK = 0 ]; then trap '' USR1; yes | head -c 4000000; else "
+            "trap 'echo still here >&2; exit 0' USR1; echo ready >&2; while :; do sleep 0.01; done; fi"));
   session.await_error_only("[1] ready");
+  session.await_full_output();
+  session.signal(SIGUSR1);
+  session.await_error_only("[1] still here");
   EXPECT_EQ(session.wait(), 0);
-  EXPECT_EQ(lines_of(session.output).size(), 5000000u);
+  EXPECT_EQ(RunSession::count(session.output, "[0] y\n"), 2000000);
 }
 
 TEST(Run, a_reader_that_has_gone_ends_the_ranks) {

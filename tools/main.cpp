@@ -2,12 +2,25 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-int main(int argument_count, char** arguments) {
+#include "tools/bench/bench_command.hpp"
+#include "tools/run/run_command.hpp"
+#include "tools/show/show_commands.hpp"
+#include "tools/tour/tour_command.hpp"
+#include "unisono/status.hpp"
+
+int main(int argument_count, char** arguments) try {
+  int exit_code = 0;
   CLI::App app("Collective communication in two dialects.", "unisono");
   app.set_version_flag("--version", "unisono " UNISONO_VERSION);
-  CLI::App* tour = app.add_subcommand("tour", "The five collectives in both dialects, on 4 ranks.");
   app.require_subcommand(1);
+  unisono::tools::add_run_command(app, exit_code);
+  unisono::tools::add_tour_command(app, exit_code);
+  unisono::tools::add_bench_command(app, exit_code);
+  unisono::tools::add_explain_command(app, exit_code);
+  unisono::tools::add_settings_command(app, exit_code);
   CLI11_PARSE(app, argument_count, arguments);
-  if (*tour) std::puts("The tour is not here yet.");
-  return 0;
+  return exit_code;
+} catch (const unisono::Error& error) {
+  std::fprintf(stderr, "unisono: %s\n", error.what());
+  return 1;
 }

@@ -17,8 +17,10 @@ namespace unisono {
 // so all ranks get the same bits, but not the canonical order.
 Schedule ring_all_reduce(Place me) {
   Builder plan(Collective::all_reduce, "ring", me, /*chunks=*/me.ranks);
-  if (me.ranks == 1) plan.reduce_peers(input(0), input(0), output(0));
-  else plan.copy(input(me.rank), output(me.rank));
+  if (me.ranks == 1)
+    plan.reduce_peers(input(0), input(0), output(0));
+  else
+    plan.copy(input(me.rank), output(me.rank));
   for (int round = 0; round < me.ranks - 1; ++round) {
     const int added = chunk_at(me.rank - round - 1, me);
     plan.send(right_of(me), output(chunk_at(me.rank - round, me)));

@@ -7,11 +7,10 @@ namespace unisono {
 
 // Direct broadcast: the root shows its data, the others read it.
 //
-// Rounds: 1.  Read per rank: the data, once.  With tiles in flight the root stages the next tile while this one is read,
-// so the whole takes about as long as one copy. The first reader brings a line into the cache that all cores share, so
-// spreading the data over the others first gains nothing on one machine.
-// Flag 1 says that a rank has come to this tile, and so has left the one whose slot the root writes next: the root
-// waits for that, but not for the reading.
+// Rounds: 1.  Read per rank: the data, once.  With tiles in flight the root stages the next tile while this one is
+// read, so the whole takes about as long as one copy. The first reader brings a line into the cache that all cores
+// share, so spreading the data over the others first gains nothing on one machine. Flag 1 says that a rank has come to
+// this tile, and so has left the one whose slot the root writes next: the root waits for that, but not for the reading.
 Schedule direct_broadcast(Place me) {
   Builder plan(Collective::broadcast, "direct", me);
   if (is_root(me)) {

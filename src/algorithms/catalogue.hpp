@@ -24,9 +24,7 @@ enum class Need : uint8_t {
 constexpr Need operator|(Need left, Need right) {
   return static_cast<Need>(static_cast<int>(left) | static_cast<int>(right));
 }
-constexpr bool includes(Need set, Need part) {
-  return (static_cast<int>(part) & ~static_cast<int>(set)) == 0;
-}
+constexpr bool includes(Need set, Need part) { return (static_cast<int>(part) & ~static_cast<int>(set)) == 0; }
 
 // How a call is performed: by the engine, step by step, or by one of two hand-written ways for little data.
 enum class Path : uint8_t { slot, combine, schedule };
@@ -44,12 +42,12 @@ struct Algorithm {
   Path path;
   Schedule (*generate)(Place me);  // null on the hand-written paths
   Need need;
-  bool canonical_order;            // additions follow the canonical tree, or there are none
+  bool canonical_order;  // additions follow the canonical tree, or there are none
   std::string_view sentence;
 };
 
 std::span<const Algorithm> catalogue();
 const Algorithm* find_algorithm(Collective collective, std::string_view name);  // null where there is none
-std::string algorithm_names(Collective collective);                            // "one_shot, two_shot, …"
+std::string algorithm_names(Collective collective);                             // "one_shot, two_shot, …"
 
 }  // namespace unisono

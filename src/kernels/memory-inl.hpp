@@ -52,15 +52,27 @@ template <class Tag>
 constexpr bool can_leave_out = !HWY_MEM_OPS_MIGHT_FAULT ||
                                (HWY_TARGET == HWY_AVX2 && sizeof(hn::TFromD<Tag>) >= 4 && !HWY_IS_ASAN);
 
-// Where they cannot, the part goes through a vector's worth of stack.
+// Where they cannot, the part goes through a vector's worth of stack. Not inlined: there are many callers.
+template <class Tag>
+HWY_NOINLINE hn::Vec<Tag> fetch_by_stack(Tag tag, const hn::TFromD<Tag>* from, size_t count) {
+  HWY_ALIGN hn::TFromD<Tag> lanes[hn::MaxLanes(tag)] = {};
+  std::memcpy(lanes, from, count * sizeof(lanes[0]));
+  return hn::Load(tag, lanes);
+}
+
+template <class Tag>
+HWY_NOINLINE void put_by_stack(hn::Vec<Tag> value, Tag tag, hn::TFromD<Tag>* to, size_t count) {
+  HWY_ALIGN hn::TFromD<Tag> lanes[hn::MaxLanes(tag)];
+  hn::Store(value, tag, lanes);
+  std::memcpy(to, lanes, count * sizeof(lanes[0]));
+}
+
 template <class Tag>
 HWY_INLINE hn::Vec<Tag> fetch(Tag tag, const hn::TFromD<Tag>* from, Part part) {
   if constexpr (can_leave_out<Tag>) {
     return hn::MaskedLoad(hn::FirstN(tag, part.count), tag, from);
   } else {
-    HWY_ALIGN hn::TFromD<Tag> lanes[hn::MaxLanes(tag)] = {};
-    std::memcpy(lanes, from, part.count * sizeof(lanes[0]));
-    return hn::Load(tag, lanes);
+    return fetch_by_stack(tag, from, part.count);
   }
 }
 
@@ -69,9 +81,7 @@ HWY_INLINE void put(hn::Vec<Tag> value, Tag tag, hn::TFromD<Tag>* to, Part part)
   if constexpr (can_leave_out<Tag>) {
     hn::BlendedStore(value, hn::FirstN(tag, part.count), tag, to);
   } else {
-    HWY_ALIGN hn::TFromD<Tag> lanes[hn::MaxLanes(tag)];
-    hn::Store(value, tag, lanes);
-    std::memcpy(to, lanes, part.count * sizeof(lanes[0]));
+    put_by_stack(value, tag, to, part.count);
   }
 }
 

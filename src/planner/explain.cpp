@@ -1,9 +1,9 @@
 // Asks the planner as rank 0 would, and prints what it knows. See explain.hpp.
 #include "planner/explain.hpp"
 
-#include <set>
-
 #include <fmt/format.h>
+
+#include <set>
 
 #include "planner/planner.hpp"
 #include "schedule/chunks.hpp"
@@ -17,7 +17,8 @@ constexpr int most_ranks_costed = 256;  // more would take longer than anybody w
 
 std::vector<Schedule> schedules_of(const Algorithm& algorithm, const Query& query) {
   std::vector<Schedule> schedules;
-  for (int rank = 0; rank < query.ranks; ++rank) schedules.push_back(algorithm.generate({rank, query.ranks, query.root}));
+  for (int rank = 0; rank < query.ranks; ++rank)
+    schedules.push_back(algorithm.generate({rank, query.ranks, query.root}));
   return schedules;
 }
 
@@ -63,7 +64,8 @@ std::string tiles_text(const Plan& plan) {
   const int slots = plan.schedule->stage_slots;
   const std::string size = readable_size(plan.tile_bytes);
   return fmt::format("tiles:      {}, {} in flight\n",
-                     slots > 0 ? fmt::format("{} slot{} of {}", slots, slots == 1 ? "" : "s", size) : size, plan.window);
+                     slots > 0 ? fmt::format("{} slot{} of {}", slots, slots == 1 ? "" : "s", size) : size,
+                     plan.window);
 }
 
 std::string steps_text(const Algorithm& algorithm, const Query& query) {
@@ -83,9 +85,10 @@ std::string alternatives_text(const Algorithm& chosen, const ExplainRequest& req
   for (const Algorithm& algorithm : catalogue()) {
     if (algorithm.collective != chosen.collective || &algorithm == &chosen) continue;
     const bool fits = shown_bytes(request.query) <= capacity_of(algorithm.path);
-    text += fmt::format("  {:16} {}\n", algorithm.name,
-                        fits ? predicted(algorithm, request)
-                             : fmt::format("holds at most {} of each rank", readable_size(capacity_of(algorithm.path))));
+    text +=
+        fmt::format("  {:16} {}\n", algorithm.name,
+                    fits ? predicted(algorithm, request)
+                         : fmt::format("holds at most {} of each rank", readable_size(capacity_of(algorithm.path))));
   }
   return text;
 }
@@ -107,7 +110,8 @@ Result<std::string> explain(const ExplainRequest& request) {
   text += fmt::format("predicted:  {}\n", predicted(algorithm, request));
   const Algorithm* book = by_the_book(algorithm);
   if (book != &algorithm)
-    text += fmt::format("\n{} is written by hand; by the book its steps would be those of {}:\n", algorithm.name, book->name);
+    text += fmt::format("\n{} is written by hand; by the book its steps would be those of {}:\n", algorithm.name,
+                        book->name);
   text += steps_text(*book, query);
   text += alternatives_text(algorithm, request);
   text += fmt::format(

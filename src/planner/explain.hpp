@@ -11,7 +11,8 @@
 namespace unisono {
 
 struct ExplainRequest {
-  Query query = {};  // its rank is not read: all ranks are shown, or of more than eight the first two, the root and the last
+  Query query =
+      {};  // its rank is not read: all ranks are shown, or of more than eight the first two, the root and the last
   PlannerRules rules = {};
   CostModel model = {};
 };

@@ -1,11 +1,11 @@
 // Reads "collective[:[from]-[up to]]=algorithm", separated by commas. See overrides.hpp.
 #include "planner/overrides.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "base/check.hpp"
 #include "base/sizes.hpp"
@@ -36,7 +36,8 @@ Status read_sizes(std::string_view part, std::string_view sizes, Override& rule)
   for (auto [text, bytes] : {std::pair(from, &rule.from_bytes), std::pair(up_to, &rule.up_to_bytes)}) {
     if (text.empty()) continue;
     const std::optional<int64_t> size = parse_size(text);
-    if (!size) return unreadable(part, fmt::format("\"{}\" is not a size; write bytes, or a number with K, M or G", text));
+    if (!size)
+      return unreadable(part, fmt::format("\"{}\" is not a size; write bytes, or a number with K, M or G", text));
     *bytes = *size;
   }
   if (rule.from_bytes > rule.up_to_bytes) return unreadable(part, "the sizes run backwards");
@@ -45,13 +46,15 @@ Status read_sizes(std::string_view part, std::string_view sizes, Override& rule)
 
 Status read_override(std::string_view part, Override& rule) {
   const size_t equals = part.find('=');
-  if (equals == std::string_view::npos) return unreadable(part, "write collective=algorithm, as in all_reduce=two_shot");
+  if (equals == std::string_view::npos)
+    return unreadable(part, "write collective=algorithm, as in all_reduce=two_shot");
   const std::string_view where = trimmed(part.substr(0, equals)), name = trimmed(part.substr(equals + 1));
   const size_t colon = where.find(':');
   const std::string_view collective_name = trimmed(where.substr(0, colon));
   const std::optional<Collective> collective = collective_named(collective_name);
   if (!collective)
-    return unreadable(part, fmt::format("\"{}\" is not a collective; there are {}", collective_name, collective_names()));
+    return unreadable(part,
+                      fmt::format("\"{}\" is not a collective; there are {}", collective_name, collective_names()));
   rule.collective = *collective;
   if (colon != std::string_view::npos) RETURN_IF_ERROR(read_sizes(part, where.substr(colon + 1), rule));
   rule.algorithm = find_algorithm(*collective, name);

@@ -1,9 +1,9 @@
 // See planner.hpp. Overrides come first, then the table; whatever was planned once is found by a hash.
 #include "planner/planner.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
@@ -24,10 +24,14 @@ Need available_to(const Query& query) {
 
 bool applies(When when, const Query& query) {
   switch (when) {
-    case When::always: return true;
-    case When::roomy: return !query.crowded;
-    case When::crowded: return query.crowded;
-    case When::mapped: return query.mapped;
+    case When::always:
+      return true;
+    case When::roomy:
+      return !query.crowded;
+    case When::crowded:
+      return query.crowded;
+    case When::mapped:
+      return query.mapped;
   }
   return false;
 }
@@ -76,9 +80,8 @@ Result<int> Planner::choose(const Query& query) const {
         applies(rule.when, query) && includes(available, choices_[choice].algorithm->need))
       return static_cast<int>(choice);
   }
-  return Status(ErrorCode::argument,
-                fmt::format("no algorithm for {} works over links; there are {}", name_of(query.collective),
-                            algorithm_names(query.collective)));
+  return Status(ErrorCode::argument, fmt::format("no algorithm for {} works over links; there are {}",
+                                                 name_of(query.collective), algorithm_names(query.collective)));
 }
 
 // The table never offers what does not fit; a user may ask for it.

@@ -9,11 +9,14 @@ int64_t shown_bytes(const Query& query) {
     case Collective::reduce:
     case Collective::broadcast:
     case Collective::all_gather:
-    case Collective::gather: return query.bytes;
+    case Collective::gather:
+      return query.bytes;
     case Collective::reduce_scatter:
     case Collective::scatter:
-    case Collective::all_to_all: return query.bytes * query.ranks;
-    case Collective::barrier: return 0;
+    case Collective::all_to_all:
+      return query.bytes * query.ranks;
+    case Collective::barrier:
+      return 0;
   }
   return query.bytes;
 }

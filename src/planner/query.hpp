@@ -13,12 +13,12 @@ struct Query {
   Collective collective = Collective::all_reduce;
   int ranks = 1;
   int rank = 0;
-  int root = 0;             // read by rooted collectives only
-  int64_t bytes = 0;        // all_reduce, reduce, broadcast: the data; the others: one piece, the longest
-  bool crowded = false;     // more ranks than usable cores
-  bool peer_reads = false;  // ranks may read each other's own memory
-  bool mapped = false;      // all buffers of this call lie in memory that everybody has mapped
-  bool neighbours = true;   // all ranks have each other's lanes mapped; otherwise they have links
+  int root = 0;                 // read by rooted collectives only
+  int64_t bytes = 0;            // all_reduce, reduce, broadcast: the data; the others: one piece, the longest
+  bool crowded = false;         // more ranks than usable cores
+  bool peer_reads = false;      // ranks may read each other's own memory
+  bool mapped = false;          // all buffers of this call lie in memory that everybody has mapped
+  bool neighbours = true;       // all ranks have each other's lanes mapped; otherwise they have links
   int64_t set_bytes = 128_KiB;  // what one slot set of a lane holds: all slots of a tile have to fit
 
   bool operator==(const Query&) const = default;

@@ -14,35 +14,43 @@ constexpr std::string_view why_slot = "little data: one visit to each peer, and 
 constexpr std::string_view why_combine = "more ranks than cores: each rank is woken once";
 constexpr std::string_view why_mapped = "everybody has the buffers mapped: nothing needs to be staged";
 constexpr std::string_view why_direct = "one round, and each byte is staged once";
+constexpr std::string_view why_one_shot = "with two ranks, one round is worth more than half the bytes";
+constexpr std::string_view why_two_shot = "each byte is staged once each way, whatever the number of ranks";
+constexpr std::string_view why_peer_reads = "reading a peer's own memory beats staging from 1 to 16 MiB";
+constexpr std::string_view why_alone = "with two ranks there are no additions to share out";
+constexpr std::string_view why_shared = "the additions are shared out among the ranks";
+constexpr std::string_view why_doubling = "over links, little data: fewest rounds";
+constexpr std::string_view why_ring = "over links, much data: every link is busy all the time";
 
+// clang-format off
 constexpr Rule rules[] = {
-    // collective   up to         when          ranks  algorithm
+    // collective     up to        when         ranks  algorithm           why
     {all_reduce,     slot,        When::roomy,   any,  "slot",            why_slot},
     {all_reduce,     combine,     When::crowded, any,  "combine",         why_combine},
     {all_reduce,     unlimited,   When::mapped,  any,  "two_shot_direct", why_mapped},
-    {all_reduce,     64_KiB,      When::roomy,   2,    "one_shot",        "with two ranks, one round is worth more than half the bytes"},
-    {all_reduce,     1_MiB - 1,   When::always,  any,  "two_shot",        "each byte is staged once each way, whatever the number of ranks"},
-    {all_reduce,     16_MiB,      When::roomy,   any,  "two_shot_direct", "reading a peer's own memory beats staging from 1 to 16 MiB"},
-    {all_reduce,     unlimited,   When::always,  any,  "two_shot",        "each byte is staged once each way, whatever the number of ranks"},
-    {all_reduce,     32_KiB,      When::always,  any,  "doubling",        "over links: fewest rounds"},
-    {all_reduce,     unlimited,   When::always,  any,  "ring",            "over links: fewest bytes"},
+    {all_reduce,     64_KiB,      When::roomy,   2,    "one_shot",        why_one_shot},
+    {all_reduce,     1_MiB - 1,   When::always,  any,  "two_shot",        why_two_shot},
+    {all_reduce,     16_MiB,      When::roomy,   any,  "two_shot_direct", why_peer_reads},
+    {all_reduce,     unlimited,   When::always,  any,  "two_shot",        why_two_shot},
+    {all_reduce,     32_KiB,      When::always,  any,  "doubling",        why_doubling},
+    {all_reduce,     unlimited,   When::always,  any,  "ring",            why_ring},
 
     {all_gather,     slot,        When::roomy,   any,  "slot",            why_slot},
     {all_gather,     combine,     When::crowded, any,  "combine",         why_combine},
     {all_gather,     unlimited,   When::mapped,  any,  "direct_read",     why_mapped},
     {all_gather,     unlimited,   When::always,  any,  "direct",          why_direct},
-    {all_gather,     unlimited,   When::always,  any,  "ring",            "over links: every link is busy all the time"},
+    {all_gather,     unlimited,   When::always,  any,  "ring",            why_ring},
 
     {reduce_scatter, slot,        When::roomy,   any,  "slot",            why_slot},
     {reduce_scatter, combine,     When::crowded, any,  "combine",         why_combine},
     {reduce_scatter, unlimited,   When::mapped,  any,  "direct_read",     why_mapped},
     {reduce_scatter, unlimited,   When::always,  any,  "direct",          why_direct},
-    {reduce_scatter, unlimited,   When::always,  any,  "ring",            "over links: every link is busy all the time"},
+    {reduce_scatter, unlimited,   When::always,  any,  "ring",            why_ring},
 
     {reduce,         slot,        When::roomy,   any,  "slot",            why_slot},
     {reduce,         combine,     When::crowded, any,  "combine",         why_combine},
-    {reduce,         unlimited,   When::always,  2,    "direct",          "with two ranks there is nothing to share out"},
-    {reduce,         unlimited,   When::always,  any,  "two_shot",        "the additions are shared out among the ranks"},
+    {reduce,         unlimited,   When::always,  2,    "direct",          why_alone},
+    {reduce,         unlimited,   When::always,  any,  "two_shot",        why_shared},
 
     {scatter,        slot,        When::roomy,   any,  "slot",            why_slot},
     {scatter,        combine,     When::crowded, any,  "combine",         why_combine},
@@ -64,9 +72,10 @@ constexpr Rule rules[] = {
     {all_to_all,     unlimited,   When::mapped,  any,  "direct_read",     why_mapped},
     {all_to_all,     unlimited,   When::always,  any,  "direct",          why_direct},
 
-    {barrier,        unlimited,   When::roomy,   any,  "slot",            "nothing but flags travels"},
+    {barrier,        unlimited,   When::roomy,   any,  "slot",            why_slot},
     {barrier,        unlimited,   When::crowded, any,  "combine",         why_combine},
 };
+// clang-format on
 
 constexpr Tiling roomy_tiling{.slot_bytes = 64_KiB, .unstaged_bytes = 256_KiB, .window = 2};
 // Few rounds matter more than the cache where every round may cost a turn of the scheduler.

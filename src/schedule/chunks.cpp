@@ -43,10 +43,14 @@ bool is_at(At at, const Place& place) {
 
 int parts(Cut cut, const Schedule& schedule) {
   switch (cut) {
-    case Cut::none: return 0;
-    case Cut::data: return schedule.chunks;
-    case Cut::one: return 1;
-    case Cut::each: return schedule.place.ranks;
+    case Cut::none:
+      return 0;
+    case Cut::data:
+      return schedule.chunks;
+    case Cut::one:
+      return 1;
+    case Cut::each:
+      return schedule.place.ranks;
   }
   return 0;
 }
@@ -56,11 +60,16 @@ int parts(Cut cut, const Schedule& schedule) {
 int chunk_count(const Schedule& schedule, Buffer buffer) {
   const Layout& layout = layout_of(schedule.collective);
   switch (buffer) {
-    case Buffer::none: return 0;
-    case Buffer::input: return is_at(layout.input_at, schedule.place) ? parts(layout.input, schedule) : 0;
-    case Buffer::output: return is_at(layout.output_at, schedule.place) ? parts(layout.output, schedule) : 0;
-    case Buffer::scratch: return schedule.scratch_chunks;
-    case Buffer::stage: return schedule.stage_slots;
+    case Buffer::none:
+      return 0;
+    case Buffer::input:
+      return is_at(layout.input_at, schedule.place) ? parts(layout.input, schedule) : 0;
+    case Buffer::output:
+      return is_at(layout.output_at, schedule.place) ? parts(layout.output, schedule) : 0;
+    case Buffer::scratch:
+      return schedule.scratch_chunks;
+    case Buffer::stage:
+      return schedule.stage_slots;
   }
   return 0;
 }

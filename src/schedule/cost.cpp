@@ -66,20 +66,30 @@ class Walk {
     const Step& step = all_ranks_[rank].steps[me.step];
     const double peers = static_cast<double>(walkers_.size() - 1);
     switch (step.kind) {
-      case StepKind::send: post(rank); break;
+      case StepKind::send:
+        post(rank);
+        break;
       case StepKind::receive:
       case StepKind::receive_reduce:
         if (!arrivals_[message_of(rank)].happened()) return false;
         me.wait_for(arrivals_[message_of(rank)]);
         if (step.kind == StepKind::receive_reduce) me.now.time_ns += bytes_ * model_.reduce_ns_per_byte;
         break;
-      case StepKind::copy: me.now.time_ns += bytes_ * model_.copy_ns_per_byte; break;
-      case StepKind::reduce: me.now.time_ns += bytes_ * model_.reduce_ns_per_byte; break;
-      case StepKind::publish: me.published[step.flag] = me.now; break;
+      case StepKind::copy:
+        me.now.time_ns += bytes_ * model_.copy_ns_per_byte;
+        break;
+      case StepKind::reduce:
+        me.now.time_ns += bytes_ * model_.reduce_ns_per_byte;
+        break;
+      case StepKind::publish:
+        me.published[step.flag] = me.now;
+        break;
       case StepKind::await:
         if (!await(rank, step)) return false;
         break;
-      case StepKind::read_peer: read(me, 1); break;
+      case StepKind::read_peer:
+        read(me, 1);
+        break;
       case StepKind::reduce_peers:
         read(me, peers);
         // The first operand has to be moved even where there is nobody to add.

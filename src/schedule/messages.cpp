@@ -1,10 +1,10 @@
 // Sorts both ends of all messages by who speaks to whom, and walks the two lists side by side.
 #include "schedule/messages.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <tuple>
-
-#include <fmt/format.h>
 
 #include "schedule/text.hpp"
 
@@ -14,7 +14,9 @@ namespace {
 struct End {
   int from, to, step;
 
-  bool operator<(const End& other) const { return std::tie(from, to, step) < std::tie(other.from, other.to, other.step); }
+  bool operator<(const End& other) const {
+    return std::tie(from, to, step) < std::tie(other.from, other.to, other.step);
+  }
   bool same_pair(const End& other) const { return from == other.from && to == other.to; }
 };
 
@@ -68,8 +70,9 @@ Result<Messages> match_messages(std::span<const Schedule> all_ranks) {
 
 Status broken(const Schedule& schedule, int step, const std::string& reason) {
   const int steps = static_cast<int>(schedule.steps.size());
-  const std::string where =
-      step < 0 ? "" : step >= steps ? ", at the end" : fmt::format(", step {} ({})", step, text_of(schedule.steps[step]));
+  const std::string where = step < 0        ? ""
+                            : step >= steps ? ", at the end"
+                                            : fmt::format(", step {} ({})", step, text_of(schedule.steps[step]));
   return Status(ErrorCode::internal,
                 fmt::format("{} {}, rank {} of {}{}: {}", name_of(schedule.collective), schedule.algorithm,
                             schedule.place.rank, schedule.place.ranks, where, reason),

@@ -1,12 +1,12 @@
 // Tiles and calls: when they may start and end, and whether anybody is stuck. play_promises.cpp judges what they leave.
 #include "schedule/play.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
 #include <random>
-
-#include <fmt/format.h>
 
 #include "base/check.hpp"
 #include "schedule/chunks.hpp"
@@ -162,7 +162,8 @@ Status Player::deadlock() const {
   std::string waiting;
   Status status;
   for (const Strand& strand : strands_) {
-    const Schedule& schedule = calls_[std::min<size_t>(call_of_rank_[strand.rank], calls_.size() - 1)].ranks[strand.rank];
+    const Schedule& schedule =
+        calls_[std::min<size_t>(call_of_rank_[strand.rank], calls_.size() - 1)].ranks[strand.rank];
     const bool oldest = strand.running && ready(strand) == false &&
                         (strand.tile % options_.tiles == 0 ||
                          steps_done_[cell(strand.rank, strand.tile - 1)] > static_cast<int>(schedule.steps.size()));

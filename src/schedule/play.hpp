@@ -112,9 +112,9 @@ class Player {
   std::vector<uint32_t> message_knowledge_;         // likewise, what it passes on
   size_t messages_per_tile_ = 0;
   int sums_per_tile_ = 0;
-  std::vector<Fingerprint> wanted_;                 // per tile and chunk: the sum that outputs must hold
-  std::vector<uint64_t> agreed_trees_;              // likewise, the order that the first rank found
-  std::vector<Fingerprint> operands_;               // working space of reduce_peers
+  std::vector<Fingerprint> wanted_;     // per tile and chunk: the sum that outputs must hold
+  std::vector<uint64_t> agreed_trees_;  // likewise, the order that the first rank found
+  std::vector<Fingerprint> operands_;   // working space of reduce_peers
 };
 
 }  // namespace unisono

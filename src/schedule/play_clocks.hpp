@@ -13,8 +13,12 @@ class Clocks {
  public:
   explicit Clocks(int strands) : strands_(strands), cells_(static_cast<size_t>(strands) * strands, 0) {}
 
-  std::span<uint32_t> of(int strand) { return {&cells_[static_cast<size_t>(strand) * strands_], static_cast<size_t>(strands_)}; }
-  std::span<const uint32_t> of(int strand) const { return {&cells_[static_cast<size_t>(strand) * strands_], static_cast<size_t>(strands_)}; }
+  std::span<uint32_t> of(int strand) {
+    return {&cells_[static_cast<size_t>(strand) * strands_], static_cast<size_t>(strands_)};
+  }
+  std::span<const uint32_t> of(int strand) const {
+    return {&cells_[static_cast<size_t>(strand) * strands_], static_cast<size_t>(strands_)};
+  }
   uint32_t now(int strand) const { return of(strand)[strand]; }
   void set_now(int strand, uint32_t epoch) { of(strand)[strand] = epoch; }
   bool knows(int strand, int other, uint32_t epoch) const { return of(strand)[other] >= epoch; }

@@ -36,10 +36,10 @@ struct RemoteRead {
 
 struct Location {
   Fingerprint content;
-  int tile = -1;        // that wrote it last
-  uint32_t epoch = 0;   // of that write
-  int held = 0;         // posted sends that nobody has taken yet
-  int last_read = -1;   // reads by peers since that write, as a list
+  int tile = -1;       // that wrote it last
+  uint32_t epoch = 0;  // of that write
+  int held = 0;        // posted sends that nobody has taken yet
+  int last_read = -1;  // reads by peers since that write, as a list
 };
 
 class Memory {
@@ -72,12 +72,12 @@ class Memory {
   Block block_of(const Schedule& schedule, bool in_place, int base) const;
 
   int ranks_, tiles_, slot_sets_;
-  int slots_ = 0;       // of one set
+  int slots_ = 0;  // of one set
   int stage_base_ = 0;
   std::vector<Block> blocks_;      // per call and rank
   std::vector<int> tile_strides_;  // per call
   std::vector<Location> locations_;
-  std::vector<int> set_tiles_;     // per rank and slot set
+  std::vector<int> set_tiles_;  // per rank and slot set
   std::vector<RemoteRead> reads_;
 };
 

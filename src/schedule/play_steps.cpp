@@ -1,7 +1,7 @@
 // Performing single steps with symbolic contents; play.hpp says what orders them.
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "base/check.hpp"
 #include "schedule/chunks.hpp"
@@ -42,15 +42,26 @@ Status Player::perform(int strand) {
   learn_elders(strand, 1 + me.step);
   if (step.target.buffer == Buffer::output) learn_entries(strand);
   switch (step.kind) {
-    case StepKind::send: send(strand, step); return Status::success();
-    case StepKind::publish: publish(strand, step.flag); return Status::success();
-    case StepKind::await: await(strand, step); return Status::success();
+    case StepKind::send:
+      send(strand, step);
+      return Status::success();
+    case StepKind::publish:
+      publish(strand, step.flag);
+      return Status::success();
+    case StepKind::await:
+      await(strand, step);
+      return Status::success();
     case StepKind::receive:
-    case StepKind::receive_reduce: return take(strand, step);
-    case StepKind::copy: return copy(strand, step);
-    case StepKind::reduce: return reduce(strand, step);
-    case StepKind::read_peer: return read_peer(strand, step);
-    case StepKind::reduce_peers: return reduce_peers(strand, step);
+    case StepKind::receive_reduce:
+      return take(strand, step);
+    case StepKind::copy:
+      return copy(strand, step);
+    case StepKind::reduce:
+      return reduce(strand, step);
+    case StepKind::read_peer:
+      return read_peer(strand, step);
+    case StepKind::reduce_peers:
+      return reduce_peers(strand, step);
   }
   return fail(strand, "no such kind of step");
 }
@@ -107,7 +118,8 @@ Status Player::copy(int strand, const Step& step) {
   const Strand& me = strands_[strand];
   Fingerprint content;
   RETURN_IF_ERROR(read(strand, step.source, content));
-  const bool onto_itself = memory_.locate(me.rank, me.tile, step.source) == memory_.locate(me.rank, me.tile, step.target);
+  const bool onto_itself =
+      memory_.locate(me.rank, me.tile, step.source) == memory_.locate(me.rank, me.tile, step.target);
   return onto_itself ? Status::success() : write(strand, step.target, content);
 }
 
@@ -158,16 +170,16 @@ Status Player::read(int strand, ChunkRef chunk, Fingerprint& content) {
 Status Player::read_remote(int strand, int peer, ChunkRef chunk, Fingerprint& content) {
   const Strand& me = strands_[strand];
   Location& location = memory_[memory_.locate(peer, me.tile, chunk)];
-  const std::string_view what = name_of(chunk.buffer);
+  const auto fail_with = [&](std::string_view pattern) {
+    return fail(strand, fmt::format(fmt::runtime(pattern), peer, text_of(chunk)));
+  };
   if (chunk.buffer == Buffer::stage && memory_.set_tile(peer, me.tile) > me.tile)
-    return fail(strand, fmt::format("rank {} may have overwritten its {}[{}] already, for tile {}", peer, what,
-                                    chunk.chunk, memory_.set_tile(peer, me.tile)));
+    return fail_with("rank {} may have overwritten its {} already, for a later tile");
   if (chunk.buffer != Buffer::stage && call_of_rank_[peer] > call_of(me.tile))
-    return fail(strand, fmt::format("rank {} may have returned from its call, so its {}[{}] is no longer there", peer,
-                                    what, chunk.chunk));
-  if (location.tile < me.tile || !clocks_.knows(strand, strand_of(peer, me.tile), location.epoch))
-    return fail(strand, fmt::format("rank {} may not have written its {}[{}] yet: nothing orders this read after it",
-                                    peer, what, chunk.chunk));
+    return fail_with("rank {} may have returned from its call, so its {} is no longer there");
+  if (location.tile < me.tile) return fail_with("rank {} may not have written its {} yet");
+  if (!clocks_.knows(strand, strand_of(peer, me.tile), location.epoch))
+    return fail_with("nothing orders this read and the last write of rank {} to its {}");
   memory_.note_read(location, {.strand = strand, .epoch = clocks_.now(strand), .step = me.step, .next = -1});
   content = location.content;
   return Status::success();
@@ -196,8 +208,8 @@ Status Player::write(int strand, ChunkRef chunk, const Fingerprint& content) {
 Status Player::check_unread(int strand, ChunkRef chunk, int location) const {
   for (const RemoteRead* read = memory_.reads_of(memory_[location]); read; read = memory_.read_before(*read))
     if (!clocks_.knows(strand, read->strand, read->epoch))
-      return fail(strand, fmt::format("{} is overwritten while rank {} may still read it in its step {}", text_of(chunk),
-                                      strands_[read->strand].rank, read->step));
+      return fail(strand, fmt::format("{} is overwritten while rank {} may still read it in its step {}",
+                                      text_of(chunk), strands_[read->strand].rank, read->step));
   return Status::success();
 }
 

@@ -30,8 +30,8 @@ struct Schedule {
   Collective collective = Collective::all_reduce;
   std::string algorithm;
   Place place;
-  int chunks = 1;         // parts that "data" is cut into
-  int stage_slots = 0;    // slots of one tile in this rank's lane; the same on all ranks
+  int chunks = 1;       // parts that "data" is cut into
+  int stage_slots = 0;  // slots of one tile in this rank's lane; the same on all ranks
   int scratch_chunks = 0;
   std::vector<Step> steps;
 

@@ -1,10 +1,10 @@
 // See shape.hpp. What depends on the order of steps on different ranks is judged in play.cpp.
 #include "schedule/shape.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <string>
-
-#include <fmt/format.h>
 
 #include "base/check.hpp"
 #include "schedule/chunks.hpp"
@@ -56,7 +56,8 @@ class StepCheck {
         RETURN_IF_ERROR(check_readable(step_.source));
         return check_writable();
       case StepKind::publish:
-      case StepKind::await: return check_flag();
+      case StepKind::await:
+        return check_flag();
       case StepKind::read_peer:
         RETURN_IF_ERROR(check_one_peer());
         RETURN_IF_ERROR(check_readable_at(step_.peer));

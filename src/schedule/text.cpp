@@ -1,12 +1,12 @@
 // Printing and parsing walk the same patterns, one a step kind, so what is printed can be read back.
 #include "schedule/text.hpp"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <optional>
 #include <span>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "base/check.hpp"
 
@@ -167,10 +167,10 @@ std::string text_of(const Step& step) {
 }
 
 std::string text_of(const Schedule& schedule) {
-  std::string text = fmt::format(
-      "schedule {} {} rank {} of {} root {} chunks {} stage_slots {} scratch_chunks {}\n", name_of(schedule.collective),
-      schedule.algorithm, schedule.place.rank, schedule.place.ranks, schedule.place.root, schedule.chunks,
-      schedule.stage_slots, schedule.scratch_chunks);
+  std::string text =
+      fmt::format("schedule {} {} rank {} of {} root {} chunks {} stage_slots {} scratch_chunks {}\n",
+                  name_of(schedule.collective), schedule.algorithm, schedule.place.rank, schedule.place.ranks,
+                  schedule.place.root, schedule.chunks, schedule.stage_slots, schedule.scratch_chunks);
   for (size_t index = 0; index < schedule.steps.size(); ++index)
     text += fmt::format("{:5}  {}\n", index, text_of(schedule.steps[index]));
   return text;

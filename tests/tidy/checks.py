@@ -69,7 +69,10 @@ def check_goto(tree):
 def check_owning_pointers(tree):
     """Nothing is owned by a raw pointer: no new (but in place, or straight into a smart pointer), no delete, no malloc."""
     for path in tree.cpp(*LIBRARY):
-        for line, match in tree.find(path, r"(\boperator\s+|_ptr<[^;()]*>\()?\bnew\b(?!\s*\((?!\s*std::nothrow))"):
+        if path in GLOBALS:
+            continue
+        smart = r"_ptr<[^;()]*>\s*\w*[({]\s*"  # unique_ptr<T>(new T…), for constructors that are private
+        for line, match in tree.find(path, rf"(\boperator\s+|{smart})?(?<!<)\bnew\b(?!\s*\((?!\s*std::nothrow))"):
             if not match[1]:
                 yield path, line, "new: make_unique, or a container"
         for line, match in tree.find(path, r"(\boperator\s+|=\s*)?\bdelete\b"):

@@ -93,12 +93,14 @@ auto lambda = [](int a, int b, int c, int d, int e, int f) { return a; };
         "src/base/jump.cpp": 'void f() {\n  goto end; //!\n  // goto is a word\n  print("goto");\n  int goto_count;\n}\n',
     },
     checks.check_owning_pointers: {
-        "src/base/own.cpp": """
+        "src/dialects/default_world.cpp": "static World* world = new World;\n",
+        "src/base/own.cpp": """#include <new>
 int* a = new int; //!
 delete a; //!
 Own(const Own&) = delete;
 new (place) Line();
 return std::unique_ptr<Arena>(new Arena(std::move(descriptor)));
+std::shared_ptr<World> world(new World(options));
 auto* b = new (std::nothrow) Line(); //!
 void* c = malloc(3); //!
 std::free(c); //!

@@ -1,0 +1,85 @@
+// The command line of `unisono bench`; the measuring is in bench.cpp.
+#include "tools/bench/bench_command.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/sizes.hpp"
+#include "tools/bench/bench.hpp"
+#include "tools/show/self.hpp"
+
+namespace unisono::tools {
+namespace {
+
+constexpr const char* explanation =
+    "Examples:\n"
+    "  unisono bench all_reduce --ranks 2 --sizes 64,4K,64K,1M,16M,64M --json rows.json\n"
+    "  unisono bench all --ranks 4 --fresh\n"
+    "\n"
+    "bytes is the data of one rank (all_reduce, reduce, broadcast) or all pieces together\n"
+    "(all_gather, reduce_scatter, scatter). Results are checked while timing: `wrong` counts\n"
+    "elements, and the command fails unless it is 0. Run it with nothing else on the machine.";
+
+struct Line {
+  std::string collective = "all_reduce", sizes;
+  bool as_rank = false;
+  BenchOptions options;
+};
+
+std::vector<Collective> collectives_named(const std::string& name) {
+  using enum Collective;
+  if (name == "all") return {all_reduce, all_gather, reduce_scatter, reduce, scatter, broadcast, barrier};
+  auto found = collective_named(name);
+  bool timed = found && *found != gather && *found != all_to_all;
+  if (!timed) throw CLI::ValidationError(fmt::format("collective {}: there are all_reduce, all_gather, reduce_scatter, reduce, scatter, "
+                                                     "broadcast, barrier, and all", name));
+  return {*found};
+}
+
+std::vector<int64_t> sizes_of(const std::string& text) {
+  std::vector<int64_t> sizes;
+  for (size_t start = 0; start <= text.size();) {
+    size_t comma = std::min(text.find(',', start), text.size());
+    auto bytes = parse_size(std::string_view(text).substr(start, comma - start));
+    if (!bytes || *bytes < 4) throw CLI::ValidationError(fmt::format("--sizes {}: write it as 64,4K,1M, each at least 4", text));
+    sizes.push_back(*bytes);
+    start = comma + 1;
+  }
+  return sizes;
+}
+
+std::vector<std::string> words_of(const Line& line) {
+  std::vector<std::string> words = {"bench", line.collective, "--ranks", std::to_string(line.options.ranks), "--dialect",
+                                    line.options.dialect, "--repeats", std::to_string(line.options.repeats), "--seconds",
+                                    fmt::format("{}", line.options.seconds)};
+  if (!line.sizes.empty()) words.insert(words.end(), {"--sizes", line.sizes});
+  if (!line.options.json.empty()) words.insert(words.end(), {"--json", line.options.json});
+  if (line.options.fresh) words.push_back("--fresh");
+  return words;
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, int& exit_code) {
+  auto line = std::make_shared<Line>();
+  BenchOptions& options = line->options;
+  CLI::App* bench = app.add_subcommand("bench", "Measure the collectives on this machine.");
+  bench->footer(explanation);
+  bench->add_option("collective", line->collective, "which collective, or all")->capture_default_str();
+  bench->add_option("-n,--ranks", options.ranks, "how many ranks to start")->check(CLI::Range(1, 1024))->capture_default_str();
+  bench->add_option("--sizes", line->sizes, "bytes, with K, M, G: 64,4K,64K,1M,16M,64M by default");
+  bench->add_option("--dialect", options.dialect, "distributed or comm_func")->check(CLI::IsMember({"distributed", "comm_func"}))->capture_default_str();
+  bench->add_flag("--fresh", options.fresh, "every rank rewrites its input before each call, outside the clock");
+  bench->add_option("--repeats", options.repeats, "how often each size is timed")->check(CLI::Range(1, 1000))->capture_default_str();
+  bench->add_option("--seconds", options.seconds, "how long one repeat takes, roughly")->check(CLI::PositiveNumber)->capture_default_str();
+  bench->add_option("--json", options.json, "write the rows to this file as well");
+  bench->add_flag(as_rank_flag, line->as_rank)->group("");
+  bench->callback([line, &exit_code] {
+    line->options.collectives = collectives_named(line->collective);
+    if (!line->sizes.empty()) line->options.sizes = sizes_of(line->sizes);
+    exit_code = line->as_rank ? run_bench_rank(line->options) : run_self(line->options.ranks, words_of(*line));
+  });
+}
+
+}  // namespace unisono::tools

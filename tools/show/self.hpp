@@ -1,0 +1,23 @@
+// Starting this very command again as the ranks of a job.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/run/launcher.hpp"
+
+namespace unisono::tools {
+
+inline constexpr const char* as_rank_flag = "--as-rank";  // hidden: this process is one of the ranks
+
+inline int run_self(int ranks, std::vector<std::string> arguments) {
+  RunOptions options;
+  options.ranks = ranks;
+  options.prefix = false;
+  options.command = {"/proc/self/exe"};
+  options.command.insert(options.command.end(), arguments.begin(), arguments.end());
+  options.command.push_back(as_rank_flag);
+  return run_command(options);
+}
+
+}  // namespace unisono::tools

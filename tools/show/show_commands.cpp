@@ -1,0 +1,83 @@
+// `unisono explain` and `unisono settings`: what would happen, and what can be set.
+#include "tools/show/show_commands.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/cores.hpp"
+#include "base/sizes.hpp"
+#include "planner/explain.hpp"
+#include "unisono/settings.hpp"
+
+namespace unisono::tools {
+namespace {
+
+struct ExplainLine {
+  std::string collective = "all_reduce", bytes = "1M", plan;
+  int ranks = 2, root = 0, cores = 0;
+  bool peer_reads = false;
+};
+
+int complain(const std::string& command, const Status& status) {
+  fmt::print(stderr, "unisono {}: {}\n", command, status.text());
+  return 1;
+}
+
+int explain_line(const ExplainLine& line) {
+  auto collective = collective_named(line.collective);
+  auto bytes = parse_size(line.bytes);
+  if (!collective) return complain("explain", {ErrorCode::argument, fmt::format("there is no collective {}", line.collective)});
+  if (!bytes) return complain("explain", {ErrorCode::argument, fmt::format("--bytes {}: write it as 64, 4K or 1M", line.bytes)});
+  if (line.root < 0 || line.root >= line.ranks)
+    return complain("explain", {ErrorCode::argument, fmt::format("--root {} is not one of {} ranks", line.root, line.ranks)});
+  auto settings = settings_from(process_environment());
+  if (!settings.ok()) return complain("explain", settings.status());
+  auto rules = PlannerRules::parse(line.plan.empty() ? settings->plan : line.plan, settings->tile_bytes);
+  if (!rules.ok()) return complain("explain", rules.status());
+  int cores = line.cores > 0 ? line.cores : settings->cores > 0 ? static_cast<int>(settings->cores) : count(affinity());
+  ExplainRequest request;
+  request.query.collective = *collective;
+  request.query.ranks = line.ranks;
+  request.query.root = line.root;
+  request.query.bytes = *bytes;
+  request.query.crowded = line.ranks > cores;
+  request.query.peer_reads = line.peer_reads;
+  request.rules = *rules;
+  auto text = explain(request);
+  if (!text.ok()) return complain("explain", text.status());
+  fmt::print("{}", *text);
+  return 0;
+}
+
+int print_settings() {
+  auto settings = settings_from(process_environment());
+  if (!settings.ok()) return complain("settings", settings.status());
+  for (const SettingText& row : describe(*settings))
+    fmt::print("{:<22} {:<10} {}{}\n", row.variable, row.value.empty() ? "-" : row.value, row.sentence,
+               row.value == row.default_value ? "" : fmt::format(" (default {})", row.default_value.empty() ? "-" : row.default_value));
+  return 0;
+}
+
+}  // namespace
+
+void add_explain_command(CLI::App& app, int& exit_code) {
+  auto line = std::make_shared<ExplainLine>();
+  CLI::App* explain = app.add_subcommand("explain", "Say which algorithm a call would use, why, and its steps.");
+  explain->footer("Example:\n  unisono explain all_reduce --ranks 8 --bytes 1M");
+  explain->add_option("collective", line->collective, "which collective")->capture_default_str();
+  explain->add_option("-n,--ranks", line->ranks, "how many ranks")->check(CLI::Range(1, 100000))->capture_default_str();
+  explain->add_option("--bytes", line->bytes, "the data, or one piece, with K, M, G")->capture_default_str();
+  explain->add_option("--root", line->root, "of rooted collectives")->capture_default_str();
+  explain->add_option("--cores", line->cores, "usable cores; this machine's by default");
+  explain->add_option("--plan", line->plan, "overrides, as in UNISONO_PLAN");
+  explain->add_flag("--peer-reads", line->peer_reads, "as if ranks may read each other's own memory");
+  explain->callback([line, &exit_code] { exit_code = explain_line(*line); });
+}
+
+void add_settings_command(CLI::App& app, int& exit_code) {
+  CLI::App* settings = app.add_subcommand("settings", "Print every setting with its value and a sentence.");
+  settings->callback([&exit_code] { exit_code = print_settings(); });
+}
+
+}  // namespace unisono::tools
