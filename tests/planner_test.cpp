@@ -108,6 +108,13 @@ TEST(Rules, every_rule_names_an_algorithm_that_can_hold_its_size_and_says_why) {
   }
 }
 
+TEST(Rules, of_a_collective_stand_together) {
+  int changes = 0;
+  for (size_t index = 1; index < all_rules().size(); ++index)
+    changes += all_rules()[index].collective != all_rules()[index - 1].collective;
+  EXPECT_EQ(changes + 1, static_cast<int>(all_collectives().size()));
+}
+
 TEST(Plans, carry_the_schedule_of_the_rank_that_asks) {
   Planner planner;
   const Query query{.collective = Collective::broadcast, .ranks = 5, .rank = 3, .root = 2, .bytes = 1_MiB};

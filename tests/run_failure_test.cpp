@@ -1,7 +1,7 @@
 // `unisono run` when ranks fail, when signals arrive and when the launcher itself dies.
 #include <regex>
 
-#include "run_session.hpp"
+#include "tests/run_session.hpp"
 
 namespace unisono::testing {
 namespace {
@@ -118,6 +118,20 @@ TEST(RunSignals, ranks_that_a_passed_on_signal_ends_are_no_surprise) {
     EXPECT_EQ(session.error.find("last lines"), std::string::npos) << session.error;
     EXPECT_EQ(lines_of(session.error).size(), 1u) << session.error;
   }
+}
+
+TEST(RunSignals, a_rank_that_tidies_up_after_an_interrupt_is_not_hurried_by_the_death_of_another) {
+  RunSession session(waiting({"-n", "2"},
+                             "test $RANK = 1 && trap 'echo tidying' INT; trap 'echo hurried' TERM;"
+                             "trap 'echo tidied; leave 0' USR1"));
+  session.await_output("ready", 2);
+  session.signal(SIGINT);
+  session.await_output("tidying");
+  session.await_error_only("unisono run: rank 0");
+  session.signal(SIGUSR1);
+  EXPECT_EQ(session.wait(), 128 + SIGINT);
+  EXPECT_EQ(RunSession::count(session.output, "tidied"), 1);
+  EXPECT_EQ(RunSession::count(session.output, "hurried"), 0);
 }
 
 TEST(RunSignals, user_signals_and_quit_are_passed_on) {

@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "run_session.hpp"
+#include "tests/run_session.hpp"
 
 namespace unisono::testing {
 namespace {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -35,26 +36,31 @@ enum class ErrorCode : uint8_t {
 std::string_view error_name(ErrorCode code);  // "MismatchError"
 bool breaks_group(ErrorCode code);            // whether the group is unusable afterwards
 
-// What went wrong and whom it concerns; a value. `ok()` is the common case and costs no allocation.
+// What went wrong and whom it concerns; a value. Success is a null pointer: every call makes many of those.
 class [[nodiscard]] Status {
  public:
   Status() = default;
   Status(ErrorCode code, std::string message, int peer = -1)
-      : code_(code), peer_(peer), message_(std::move(message)) {}
+      : failure_(std::make_shared<const Failure>(Failure{code, peer, std::move(message)})) {}
 
   static Status success() { return {}; }
-  bool ok() const { return code_ == ErrorCode::ok; }
-  ErrorCode code() const { return code_; }
-  const std::string& message() const { return message_; }
-  int peer() const { return peer_; }  // the rank to blame, or -1
-  std::string text() const;           // "MismatchError: …"
+  bool ok() const { return !failure_; }
+  ErrorCode code() const { return failure_ ? failure_->code : ErrorCode::ok; }
+  std::string message() const { return failure_ ? failure_->message : std::string(); }
+  int peer() const { return failure_ ? failure_->peer : -1; }  // the rank to blame, or -1
+  std::string text() const;                                    // "MismatchError: …"
 
-  bool operator==(const Status&) const = default;
+  bool operator==(const Status& other) const {
+    return code() == other.code() && peer() == other.peer() && message() == other.message();
+  }
 
  private:
-  ErrorCode code_ = ErrorCode::ok;
-  int peer_ = -1;
-  std::string message_;
+  struct Failure {
+    ErrorCode code;
+    int peer;
+    std::string message;
+  };
+  std::shared_ptr<const Failure> failure_;
 };
 
 // A value or the Status that says why there is none.

@@ -71,7 +71,10 @@ enum class Collective : uint8_t {
 };
 
 // One row a dtype, one a reduction, one a collective: every other place asks these functions.
-int64_t element_bytes(DType dtype);
+constexpr int64_t element_bytes(DType dtype) {
+  constexpr uint8_t bytes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 1, 1, 1, 1, 1};
+  return bytes[static_cast<uint8_t>(dtype)];
+}
 std::string_view name_of(DType dtype);
 std::string_view name_of(ReduceKind kind);
 std::string_view name_of(Collective collective);

@@ -51,9 +51,8 @@ std::string_view error_name(ErrorCode code) { return row_of(code).name; }
 bool breaks_group(ErrorCode code) { return row_of(code).breaks_group; }
 
 std::string Status::text() const {
-  std::string text(error_name(code_));
-  if (message_.empty()) return text;
-  return text.append(": ").append(message_);
+  std::string text(error_name(code())), details = message();
+  return details.empty() ? text : text.append(": ").append(details);
 }
 
 void throw_if_error(const Status& status) { row_of(status.code()).raise(status); }

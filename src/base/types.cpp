@@ -10,30 +10,29 @@ namespace {
 struct DTypeRow {
   DType dtype;
   std::string_view name;
-  int64_t bytes;
 };
 
 constexpr DTypeRow dtype_rows[] = {
-    {DType::boolean, "bool", 1},
-    {DType::int8, "int8", 1},
-    {DType::int16, "int16", 2},
-    {DType::int32, "int32", 4},
-    {DType::int64, "int64", 8},
-    {DType::uint8, "uint8", 1},
-    {DType::uint16, "uint16", 2},
-    {DType::uint32, "uint32", 4},
-    {DType::uint64, "uint64", 8},
-    {DType::float16, "float16", 2},
-    {DType::bfloat16, "bfloat16", 2},
-    {DType::float32, "float32", 4},
-    {DType::float64, "float64", 8},
-    {DType::complex64, "complex64", 8},
-    {DType::complex128, "complex128", 16},
-    {DType::float8_e4m3fn, "float8_e4m3fn", 1},
-    {DType::float8_e5m2, "float8_e5m2", 1},
-    {DType::float8_e4m3fnuz, "float8_e4m3fnuz", 1},
-    {DType::float8_e5m2fnuz, "float8_e5m2fnuz", 1},
-    {DType::float8_e8m0fnu, "float8_e8m0fnu", 1},
+    {DType::boolean, "bool"},
+    {DType::int8, "int8"},
+    {DType::int16, "int16"},
+    {DType::int32, "int32"},
+    {DType::int64, "int64"},
+    {DType::uint8, "uint8"},
+    {DType::uint16, "uint16"},
+    {DType::uint32, "uint32"},
+    {DType::uint64, "uint64"},
+    {DType::float16, "float16"},
+    {DType::bfloat16, "bfloat16"},
+    {DType::float32, "float32"},
+    {DType::float64, "float64"},
+    {DType::complex64, "complex64"},
+    {DType::complex128, "complex128"},
+    {DType::float8_e4m3fn, "float8_e4m3fn"},
+    {DType::float8_e5m2, "float8_e5m2"},
+    {DType::float8_e4m3fnuz, "float8_e4m3fnuz"},
+    {DType::float8_e5m2fnuz, "float8_e5m2fnuz"},
+    {DType::float8_e8m0fnu, "float8_e8m0fnu"},
 };
 
 struct ReduceRow {
@@ -81,7 +80,6 @@ constexpr const Row* row_named(const Row (&table)[rows], std::string_view name) 
 
 }  // namespace
 
-int64_t element_bytes(DType dtype) { return dtype_rows[static_cast<size_t>(dtype)].bytes; }
 std::string_view name_of(DType dtype) { return dtype_rows[static_cast<size_t>(dtype)].name; }
 std::string_view name_of(ReduceKind kind) { return reduce_rows[static_cast<size_t>(kind)].name; }
 std::string_view name_of(Collective collective) { return collective_rows[static_cast<size_t>(collective)].name; }

@@ -36,7 +36,7 @@ Status check_same_dtype(const char* argument, const TensorView& tensor, DType wa
   return wrong("{} is {} where {} is needed", argument, name_of(tensor.dtype), name_of(wanted));
 }
 
-Status check_count(const char* argument, const TensorView& tensor, int64_t wanted, const std::string& because) {
+Status check_count(const char* argument, const TensorView& tensor, int64_t wanted, const char* because) {
   if (tensor.count() == wanted) return Status::success();
   return wrong("{} has {} elements, shape {}; {} are needed: {}", argument, tensor.count(), tensor.shape.text(), wanted, because);
 }

@@ -16,7 +16,7 @@ namespace unisono {
 Status check_tensor(const char* argument, const TensorView& tensor);
 Status check_writable(const char* argument, const TensorView& tensor);
 Status check_same_dtype(const char* argument, const TensorView& tensor, DType wanted);
-Status check_count(const char* argument, const TensorView& tensor, int64_t wanted, const std::string& because);
+Status check_count(const char* argument, const TensorView& tensor, int64_t wanted, const char* because);
 Status check_list_length(const char* argument, size_t length, int ranks);
 Status check_divisible(const char* argument, const TensorView& tensor, int ranks);
 Status check_member(const char* argument, int rank, const Group& group);

@@ -46,7 +46,7 @@ Status check_all_gather(const Group& group, std::span<const TensorView> list, co
     RETURN_IF_ERROR(check_same_dtype("tensor_list", element, tensor.dtype));
   }
   RETURN_IF_ERROR(check_count("tensor", tensor, list[static_cast<size_t>(group.me())].count(),
-                              fmt::format("element {} of tensor_list is to hold it", group.me())));
+                              "this rank's element of tensor_list is to hold it"));
   return check_parts_apart("tensor_list", list);
 }
 
@@ -59,13 +59,13 @@ Status check_reduce_scatter(const Group& group, const TensorView& output, std::s
     if (element.data != output.data) RETURN_IF_ERROR(check_apart("output", output, "input_list", element));
   }
   return check_count("output", output, list[static_cast<size_t>(group.me())].count(),
-                     fmt::format("it holds the reduction of element {} of input_list", group.me()));
+                     "it holds the reduction of this rank's element of input_list");
 }
 
 // The whole of one tensor is N times the other: as a concatenation on dim 0, or as a stack (N, *shape).
-Status check_into(const char* large_name, const TensorView& large, const char* small_name, const TensorView& small, int ranks) {
-  RETURN_IF_ERROR(check_same_dtype(large_name, large, small.dtype));
-  return check_count(large_name, large, small.count() * ranks, fmt::format("{} × the {} of {}", ranks, small.count(), small_name));
+Status check_into(const char* name, const TensorView& large, const TensorView& small, int ranks) {
+  RETURN_IF_ERROR(check_same_dtype(name, large, small.dtype));
+  return check_count(name, large, small.count() * ranks, "as many as the other tensor has, times the ranks of the group");
 }
 
 }  // namespace
@@ -102,7 +102,7 @@ WorkPtr all_gather_into_tensor(TensorView output, TensorView input, const Option
   Call call = make_call(Collective::all_gather, input);
   Status checked = check_tensor("input", input);
   if (checked.ok()) checked = check_writable("output", output);
-  if (checked.ok()) checked = check_into("output", output, "input", input, group->size());
+  if (checked.ok()) checked = check_into("output", output, input, group->size());
   if (checked.ok()) {
     call.input = pieces(input);
     call.output = pieces(output);
@@ -135,7 +135,7 @@ WorkPtr reduce_scatter_tensor(TensorView output, TensorView input, const ReduceO
   Call call = make_call(Collective::reduce_scatter, output, options.op);
   Status checked = check_writable("output", output);
   if (checked.ok()) checked = check_tensor("input", input);
-  if (checked.ok()) checked = check_into("input", input, "output", output, group->size());
+  if (checked.ok()) checked = check_into("input", input, output, group->size());
   if (checked.ok()) checked = check_reducible(call, *group);
   if (checked.ok()) {
     call.input = pieces(input);

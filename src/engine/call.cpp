@@ -1,28 +1,9 @@
-// The one table of how collectives cut their buffers. Next: run.cpp.
+// How long pieces are and where chunks lie. The table of how collectives cut their buffers is in call.hpp. Next: run.cpp.
 #include "engine/call.hpp"
 
 #include "base/check.hpp"
 
 namespace unisono {
-namespace {
-
-constexpr Cuts cuts_table[] = {
-    // input        output        rooted  reduces      by Collective
-    {Cut::data, Cut::data, false, true},        // all_reduce
-    {Cut::whole, Cut::parts, false, false},     // all_gather
-    {Cut::parts, Cut::whole, false, true},      // reduce_scatter
-    {Cut::data, Cut::data, true, true},         // reduce
-    {Cut::parts, Cut::whole, true, false},      // scatter
-    {Cut::whole, Cut::parts, true, false},      // gather
-    {Cut::data, Cut::data, true, false},        // broadcast
-    {Cut::parts, Cut::parts, false, false},     // all_to_all
-    {Cut::nothing, Cut::nothing, false, false}, // barrier
-};
-
-}  // namespace
-
-Cuts cuts_of(Collective kind) { return cuts_table[static_cast<size_t>(kind)]; }
-
 // Where a list has uneven parts every rank knows all of them, so every rank finds the same longest one.
 int64_t piece_bytes(const Call& call, int ranks) {
   auto longest = [ranks](const Pieces& pieces) {

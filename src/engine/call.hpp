@@ -33,7 +33,19 @@ struct Cuts {
   Cut input, output;
   bool rooted, reduces;
 };
-Cuts cuts_of(Collective kind);
+inline constexpr Cuts cuts_table[] = {
+    // input      output       rooted reduces
+    {Cut::data, Cut::data, false, true},         // all_reduce
+    {Cut::whole, Cut::parts, false, false},      // all_gather
+    {Cut::parts, Cut::whole, false, true},       // reduce_scatter
+    {Cut::data, Cut::data, true, true},          // reduce
+    {Cut::parts, Cut::whole, true, false},       // scatter
+    {Cut::whole, Cut::parts, true, false},       // gather
+    {Cut::data, Cut::data, true, false},         // broadcast
+    {Cut::parts, Cut::parts, false, false},      // all_to_all
+    {Cut::nothing, Cut::nothing, false, false},  // barrier
+};
+constexpr Cuts cuts_of(Collective kind) { return cuts_table[static_cast<size_t>(kind)]; }
 
 // Chunk `index` of a buffer, when the data is cut into `chunks` among `ranks`.
 struct ChunkSpace {

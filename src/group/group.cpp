@@ -109,9 +109,7 @@ void Group::begin(const Call& call) {
   current_.refusal = {};
   current_.announced = current_.warned = false;
   current_.number = ++number_;
-  current_.started_ns = now_ns();
-  double timeout_s = call.timeout_s > 0 ? call.timeout_s : parts_.timeout_s;
-  current_.deadline_ns = current_.started_ns + static_cast<int64_t>(std::min(timeout_s, 1e9) * 1e9);
+  current_.started_ns = 0;
   // What this rank alone cannot do is a refusal too: the others hear of it in the same call and nobody waits in vain.
   if (Status status = plan(call); !status.ok()) [[unlikely]]
     return turn_into_refusal(status);
@@ -200,7 +198,6 @@ Status Group::end(Status status) {
   }
   FAULT_POINT("before_finish");
   lanes_.mine().finished.store(current_.number, std::memory_order_release);
-  last_call_ns_.store(current_.started_ns, std::memory_order_relaxed);
   current_.call = nullptr;
   if (current_.work) {
     std::exchange(current_.work, nullptr)->complete(status);
@@ -271,8 +268,14 @@ Status Group::wait_for(CallWork& work, std::optional<double> timeout_s) {
   return work.is_completed() ? work.exception() : status;
 }
 
+// Asked once a period by the control thread: a group is idle when its calls have not moved on since long ago.
 void Group::give_back_when_idle(int64_t idle_ns) {
-  if (now_ns() - last_call_ns_.load(std::memory_order_relaxed) < idle_ns || !token_.try_take()) return;
+  uint32_t finished = lanes_.mine().finished.load(std::memory_order_relaxed);
+  if (finished != idle_since_call_) {
+    idle_since_call_ = finished;
+    idle_since_ns_ = now_ns();
+  }
+  if (now_ns() - idle_since_ns_ < idle_ns || !token_.try_take()) return;
   bool everybody_finished = !current_.call;
   for (int member = 0; member < size(); ++member)
     everybody_finished &= at_least(lanes_.control(member).finished.load(std::memory_order_acquire), number_);

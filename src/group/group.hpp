@@ -84,8 +84,7 @@ class Group : public std::enable_shared_from_this<Group> {
     uint64_t word = 0;
     bool announced = false;
     Status refusal;                      // not ok: the call only takes its number and says so
-    int64_t started_ns = 0;
-    int64_t deadline_ns = never_ns;
+    int64_t started_ns = 0;              // when it was first looked at while waiting; 0: not yet
     bool warned = false;
   };
 
@@ -107,6 +106,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Status verdict_status(uint64_t verdict) const;
   Status examine_members();
   Status examine_clock();
+  double waited_s() const;
   Status timed_out(double waited_s) const;
   std::string who_is_missing() const;
   Status broken_status() const;
@@ -134,7 +134,9 @@ class Group : public std::enable_shared_from_this<Group> {
   uint32_t seen_by_all_ = 0;   // the last call that everybody is known to have announced
   uint64_t tile_ = 0;          // running tile number: tiles of all calls that passed the gate
   uint32_t blocked_turns_ = 0;
-  std::atomic<int64_t> last_call_ns_{0};
+  // ---- the control thread's
+  uint32_t idle_since_call_ = 0;
+  int64_t idle_since_ns_ = 0;
 };
 
 }  // namespace unisono

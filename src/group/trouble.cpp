@@ -87,22 +87,27 @@ Status Group::examine_members() {
     std::string how = mark == has_left ? "left the group" : parts_.world->how_lost(world_rank(member));
     uint32_t finished = lanes_.control(member).finished.load(std::memory_order_acquire);
     if (at_least(finished, current_.number)) continue;
-    double waited_s = static_cast<double>(now_ns() - current_.started_ns) * 1e-9;
     return break_group({ErrorCode::peer_lost,
                         fmt::format("rank {} (pid {}) {}; {}; its last finished call is #{}; first seen by rank {} after {:.2f} s. "
                                     "This group is broken: make a new one without that rank",
                                     world_rank(member), lanes_.member(member).pid, how, call_text(), finished,
-                                    world_rank(me()), waited_s),
+                                    world_rank(me()), waited_s()),
                         world_rank(member)});
   }
   return Status::success();
 }
 
+double Group::waited_s() const {
+  return current_.started_ns == 0 ? 0 : static_cast<double>(now_ns() - current_.started_ns) * 1e-9;
+}
+
+// The clock starts with the first look, microseconds into the waiting: a call that need not wait never asks for the time.
 Status Group::examine_clock() {
-  int64_t now = now_ns();
-  if (now >= current_.deadline_ns) return break_group(timed_out(static_cast<double>(now - current_.started_ns) * 1e-9));
+  if (current_.started_ns == 0) current_.started_ns = now_ns();
+  const double waited = waited_s(), deadline_s = current_.call->timeout_s > 0 ? current_.call->timeout_s : parts_.timeout_s;
+  if (waited >= deadline_s) return break_group(timed_out(waited));
   double warn_after_s = parts_.world->settings().warn_after_s;
-  if (!current_.warned && static_cast<double>(now - current_.started_ns) * 1e-9 > warn_after_s) {
+  if (!current_.warned && waited > warn_after_s) {
     current_.warned = true;
     log_.warning(fmt::format("{} has waited {} s: {}", call_text(), warn_after_s, who_is_missing()));
   }

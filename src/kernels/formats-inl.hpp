@@ -46,7 +46,8 @@ struct Bfloat16 {
 };
 
 // A format of a sign, an exponent and a mantissa, narrower in both than float32. `max_finite` is the code of its largest
-// number; the code after it is infinity, or the only NaN where the format has no infinity.
+// number; the code after it is infinity, or the only NaN where the format has no infinity. Too long to be inlined at the
+// dozens of places that load.
 template <typename StoredType, int mantissa_bits, int bias, int max_finite, bool has_infinity>
 struct SmallFloat {
   using Stored = StoredType;
@@ -60,7 +61,7 @@ struct SmallFloat {
   static constexpr int unit_of_denormals = (127 + 1 - bias - mantissa_bits + 23) << 23;
 
   template <class Tag, class V>
-  static HWY_INLINE hn::Vec<Tag> widen(Tag tag, V code_in) {
+  static HWY_NOINLINE hn::Vec<Tag> widen(Tag tag, V code_in) {
     const hn::RebindToSigned<Tag> bits;
     const auto code = hn::BitCast(bits, hn::PromoteTo(hn::RebindToUnsigned<Tag>(), code_in));
     const auto magnitude = hn::And(code, hn::Set(bits, magnitude_mask));
@@ -77,7 +78,7 @@ struct SmallFloat {
   }
 
   template <class StoredTag, class V>
-  static HWY_INLINE hn::Vec<StoredTag> narrow(StoredTag stored, V value) {
+  static HWY_NOINLINE hn::Vec<StoredTag> narrow(StoredTag stored, V value) {
     const hn::DFromV<V> tag;
     const hn::RebindToSigned<decltype(tag)> bits;
     const hn::RebindToUnsigned<decltype(tag)> unsigned_bits;

@@ -16,7 +16,8 @@ namespace unisono::HWY_NAMESPACE {
 template <class Lanes>
 struct Sum : Lanes {
   using typename Lanes::Register;
-  static constexpr bool common = sizeof(typename Lanes::Stored) > 1;
+  static constexpr bool common = HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_SSE4 &&
+                                 hwy::IsFloat<hn::TFromD<typename Lanes::Tag>>() && sizeof(typename Lanes::Stored) > 1;
 
   explicit Sum(const Job&) {}
   HWY_INLINE Register combine(Register left, Register right) const { return hn::Add(left, right); }

@@ -44,6 +44,11 @@ Planner::Planner(PlannerRules rules) : rules_(std::move(rules)) {
     choices_.push_back({rule.collective, find_algorithm(rule.collective, rule.algorithm), rule.why});
     CHECK(choices_.back().algorithm != nullptr);
   }
+  const auto rule_of = [](Collective collective) {
+    return std::ranges::find(all_rules(), collective, &Rule::collective);
+  };
+  for (Collective collective : all_collectives())
+    first_rules_.push_back(static_cast<size_t>(rule_of(collective) - all_rules().begin()));
 }
 
 Result<const Plan*> Planner::plan(const Query& query) {
@@ -73,11 +78,12 @@ Result<int> Planner::choose(const Query& query) const {
   }
   const Need available = available_to(query);
   const std::span<const Rule> rules = all_rules();
-  for (size_t index = 0; index < rules.size(); ++index) {
+  const size_t first = first_rules_[static_cast<size_t>(query.collective)];
+  for (size_t index = first; index < rules.size() && rules[index].collective == query.collective; ++index) {
     const Rule& rule = rules[index];
     const size_t choice = overrides.size() + index;
-    if (rule.collective == query.collective && bytes <= rule.up_to_bytes && query.ranks <= rule.max_ranks &&
-        applies(rule.when, query) && includes(available, choices_[choice].algorithm->need))
+    if (bytes <= rule.up_to_bytes && query.ranks <= rule.max_ranks && applies(rule.when, query) &&
+        includes(available, choices_[choice].algorithm->need))
       return static_cast<int>(choice);
   }
   return Status(ErrorCode::argument, fmt::format("no algorithm for {} works over links; there are {}",

@@ -36,8 +36,9 @@ class Planner {
   Planner(const Planner&) = delete;
   Planner& operator=(const Planner&) = delete;
 
-  // The plan stays where it is for as long as the planner lives. Asking again costs some ten nanoseconds and allocates
-  // nothing. An ArgumentError says why an override cannot be followed here: it is never dropped silently.
+  // The plan stays where it is for as long as the planner lives. Asking again allocates nothing and costs tens of
+  // nanoseconds, or ten if the question is the same as the last. An ArgumentError says why an override cannot be
+  // followed here: it is never dropped silently.
   Result<const Plan*> plan(const Query& query);
 
  private:
@@ -70,7 +71,8 @@ class Planner {
   int64_t tile_bytes_for(const Schedule& schedule, const Query& query) const;
 
   PlannerRules rules_;
-  std::vector<Choice> choices_;  // the overrides, then the rules
+  std::vector<Choice> choices_;      // the overrides, then the rules
+  std::vector<size_t> first_rules_;  // of each collective, whose rules stand together
   Query last_query_;
   const Plan* last_plan_ = nullptr;
   std::unordered_map<PlanKey, Plan, KeyHash> plans_;

@@ -1,5 +1,6 @@
-// Which algorithm for which call: one table, first match wins. What an algorithm needs stands in the catalogue, and a
-// rule whose algorithm cannot work in this group is passed over. Measure before changing a number here.
+// Which algorithm for which call: one table, first match wins; the rules of a collective stand together. What an
+// algorithm needs stands in the catalogue, and a rule whose algorithm cannot work in this group is passed over. Measure
+// before changing a number here.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The table of launchers: by which variable each is known, where it says rank and size, and what names its job.
-// Values are read by launch_values.hpp; who uses the answer is in join.cpp.
+// Values are read by launch_values.hpp; the answer is used in group/launch.cpp.
 #include "rendezvous/launchers.hpp"
 
 #include <fmt/format.h>

@@ -45,7 +45,7 @@ def check_headers_stand_alone(tree, build):
     """Every header compiles alone, and twice. A success is remembered by what was compiled, so a second run is quick."""
     memory = build.directory / "tidy_headers"
     memory.mkdir(exist_ok=True)
-    headers = [path for path in tree.cpp() if path.endswith((".hpp", ".h"))]
+    headers = [path for path in tree.cpp() if path.endswith((".hpp", ".h")) and not is_first_in_its_source(tree, build, path)]
 
     def fault_of(header):
         command = build.flags_for(header) + ["-fsyntax-only", "-x", "c++", "-"]
@@ -62,6 +62,15 @@ def check_headers_stand_alone(tree, build):
 
     with ThreadPoolExecutor(int(os.environ.get("CTEST_PARALLEL_LEVEL") or os.cpu_count())) as workers:
         yield from filter(None, workers.map(fault_of, headers))
+
+
+def is_first_in_its_source(tree, build, header):
+    """Whether the build itself has compiled this header alone, because x.cpp begins by including x.hpp."""
+    source = header.removesuffix(".hpp") + ".cpp"
+    if source not in build.commands or source not in tree.paths or "#pragma once" not in tree.text(header):
+        return False
+    first = next(tree.includes(source), (0, "", True))
+    return first[1:] == (header.removeprefix("src/"), True)
 
 
 def fingerprint(tree, header, command):

@@ -202,7 +202,8 @@ void function() {
         "tests/install/main.cpp": "int main() {}\n",
     },
     builds.check_headers_stand_alone: {
-        "src/base/built.cpp": "int a;\n",
+        "src/base/built.cpp": '#include "base/built.hpp"\n',
+        "src/base/built.hpp": "#pragma once\nstd::string a_build_would_have_failed();\n",
         "src/base/whole.hpp": "#pragma once\n#include <string>\nstd::string text();\nstruct Whole {};\n",
         "src/base/user.hpp": '#pragma once\n#include "base/whole.hpp"\nstd::string text(Whole);\n',
         "src/base/lame.hpp": "#pragma once //!\nstd::string text();\n",

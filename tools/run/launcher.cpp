@@ -5,10 +5,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -20,38 +18,15 @@
 #include "base/clock.hpp"
 #include "tools/run/failures.hpp"
 #include "tools/run/input.hpp"
-#include "tools/run/output.hpp"
-#include "tools/run/process.hpp"
+#include "tools/run/poller.hpp"
+#include "tools/run/rank.hpp"
 #include "tools/run/rank_environment.hpp"
 #include "tools/run/signals.hpp"
 
 namespace unisono::tools {
 namespace {
 
-struct Rank {
-  Rank(int number, Process started, const std::string& prefix, Sink& out, Sink& err)
-      : number(number),
-        process(std::move(started)),
-        output(std::move(process.output), {prefix, out, last_lines}),
-        error(std::move(process.error), {prefix, err, last_lines}) {}
-  ~Rank() { ::waitpid(process.pid, nullptr, 0); }
-  Rank(const Rank&) = delete;
-
-  bool is_over() const { return ending && !output.is_open() && !error.is_open(); }
-  void finish_streams() {
-    output.finish();
-    error.finish();
-  }
-
-  const int number;
-  const int64_t started_ns = now_ns();
-  Process process;
-  LastLines last_lines;
-  RankStream output, error;
-  std::optional<Ending> ending;
-};
-
-// running: nothing has failed, or failures are let be. ending: SIGTERM was sent and the grace period runs; whatever a
+// running: nothing has failed, or failures are let be. ending: all were asked to end and the grace period runs; what a
 // rank has started may use it too, so streams stay open until their end. killing: SIGKILL was sent to all.
 enum class Phase { running, ending, killing };
 
@@ -66,13 +41,14 @@ class Launcher {
   int start_rank(int number, const Job& job);
 
   void turn();
-  void watch(int descriptor, short events, std::function<void()> handler);
   void watch_rank(Rank& rank);
   int wait_ms() const;
 
   void take_signal(int signal);
   void signal_groups(int signal);
   void end_all();
+  void ask_to_end();
+  void note_end_of_grace();
   void kill_all();
   void note_exits();
   void note_exit(Rank& rank);
@@ -95,13 +71,13 @@ class Launcher {
   Phase phase_ = Phase::running;
   Deadline grace_;
   Failures failures_;
-  int forwarded_ = 0;   // the last signal we passed on that ends programs
-  int interrupts_ = 0;  // how often SIGINT came
+  int forwarded_ = 0;        // the last signal we passed on that ends programs
+  int interrupts_ = 0;       // how often SIGINT came
+  bool were_asked_ = false;  // by SIGTERM, from us
   bool gave_up_ = false;
 
-  std::vector<pollfd> watched_;
-  std::vector<std::function<void()>> handlers_;
-  std::vector<Rank*> exited_;
+  Poller poller_;
+  std::vector<Rank*> exited_;  // in this turn
 
   static bool are_same_file(int left, int right);
 };
@@ -176,36 +152,27 @@ int Launcher::start_rank(int number, const Job& job) {
   return exec_error == ENOENT ? 127 : 126;
 }
 
-void Launcher::watch(int descriptor, short events, std::function<void()> handler) {
-  watched_.push_back({.fd = descriptor, .events = events, .revents = 0});
-  handlers_.push_back(std::move(handler));
-}
-
 void Launcher::watch_rank(Rank& rank) {
   for (RankStream* stream : {&rank.output, &rank.error})
-    if (stream->is_wanted()) watch(stream->descriptor(), POLLIN, [stream] { stream->read_some(); });
-  if (!rank.ending) watch(rank.process.handle.number(), POLLIN, [this, &rank] { exited_.push_back(&rank); });
+    if (stream->is_wanted()) poller_.watch(stream->descriptor(), POLLIN, [stream] { stream->read_some(); });
+  if (!rank.ending) poller_.watch(rank.process.handle.number(), POLLIN, [this, &rank] { exited_.push_back(&rank); });
 }
 
 void Launcher::turn() {
-  watched_.clear();
-  handlers_.clear();
+  poller_.clear();
   if (signals_)
-    watch(signals_->descriptor(), POLLIN, [this] {
+    poller_.watch(signals_->descriptor(), POLLIN, [this] {
       while (std::optional<int> signal = signals_->next()) take_signal(*signal);
     });
   for (Rank& rank : ranks_) watch_rank(rank);
-  watch(input_.awaited(), POLLIN, [this] { input_.read_some(); });
-  watch(input_.writable_awaited(), POLLOUT, [this] { input_.write_some(); });
+  poller_.watch(input_.awaited(), POLLIN, [this] { input_.read_some(); });
+  poller_.watch(input_.writable_awaited(), POLLOUT, [this] { input_.write_some(); });
   for (Sink* sink : {&out_, &err_})
-    if (!sink->is_empty()) watch(sink->descriptor(), POLLOUT, [sink] { sink->write_some(); });
+    if (!sink->is_empty()) poller_.watch(sink->descriptor(), POLLOUT, [sink] { sink->write_some(); });
 
-  const int ready = ::poll(watched_.data(), watched_.size(), wait_ms());
-  CHECK(ready >= 0 || errno == EINTR);
-  for (size_t index = 0; index < watched_.size(); ++index)
-    if (ready > 0 && watched_[index].revents != 0) handlers_[index]();
+  poller_.wait(wait_ms());
   note_exits();
-  if (grace_.passed()) kill_all();
+  if (grace_.passed()) note_end_of_grace();
 }
 
 int Launcher::wait_ms() const {
@@ -229,17 +196,28 @@ void Launcher::take_signal(int signal) {
   signal_groups(signal);
 }
 
-// A rank is reaped only at the very end, so its number means its group for as long as we signal it. The group of a rank
-// that has ended in peace is left alone, with whatever it may have left running.
+// The group of a rank that has ended in peace is left alone, with whatever it may have left running.
 void Launcher::signal_groups(int signal) {
   for (const Rank& rank : ranks_)
     if (!rank.is_over()) ::kill(-rank.process.pid, signal);
 }
 
+// Ranks that a signal of the user's has already asked to end are left to it before they get ours.
 void Launcher::end_all() {
   phase_ = Phase::ending;
   grace_ = Deadline::in_seconds(options_.grace_s);
+  if (forwarded_ == 0) ask_to_end();
+}
+
+void Launcher::ask_to_end() {
+  were_asked_ = true;
   signal_groups(SIGTERM);
+}
+
+void Launcher::note_end_of_grace() {
+  if (were_asked_) return kill_all();
+  grace_ = Deadline::in_seconds(options_.grace_s);
+  ask_to_end();
 }
 
 void Launcher::kill_all() {
@@ -258,6 +236,8 @@ void Launcher::note_exits() {
   });
   for (Rank* rank : exited_) note_exit(*rank);
   exited_.clear();
+  const bool all_ended = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.ending; });
+  if (all_ended && phase_ == Phase::ending && !were_asked_) note_end_of_grace();  // what they left behind may go too
 }
 
 void Launcher::note_exit(Rank& rank) {
@@ -273,8 +253,8 @@ void Launcher::note_exit(Rank& rank) {
 bool Launcher::is_our_doing(const Ending& ending) const {
   if (ending.signal == 0) return false;
   if (ending.signal == forwarded_) return true;
-  return (phase_ == Phase::ending && ending.signal == SIGTERM) ||
-         (phase_ == Phase::killing && ending.signal == SIGKILL);
+  if (ending.signal == SIGPIPE) return out_.is_broken() || err_.is_broken();  // as in `unisono run … | head`
+  return (were_asked_ && ending.signal == SIGTERM) || (phase_ == Phase::killing && ending.signal == SIGKILL);
 }
 
 void Launcher::note_failure(Rank& rank) {

@@ -1,0 +1,155 @@
+// Starting, watching and reaping processes; see children.hpp.
+#include "tests/support/children.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "dialects/default_world.hpp"
+
+namespace unisono::testing {
+namespace {
+
+[[noreturn]] void run_child(int index, int output, const std::function<void(int)>& body) {
+  dup2(output, STDOUT_FILENO);
+  dup2(output, STDERR_FILENO);
+  try {
+    body(index);
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "child " << index << " threw " << error.what();
+  }
+  fflush(nullptr);
+  _exit(::testing::Test::HasFailure() ? 1 : 0);
+}
+
+// The letter that /proc gives for what the process's main thread is doing.
+char state_of(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{0}/task/{0}/stat", pid));
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  size_t name_end = text.rfind(')');
+  return name_end == std::string::npos || name_end + 2 >= text.size() ? '?' : text[name_end + 2];
+}
+
+}  // namespace
+
+Children::Children(int count, const std::function<void(int)>& body) {
+  fflush(nullptr);
+  for (int index = 0; index < count; ++index) {
+    int ends[2];
+    EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    Child child;
+    child.pid = fork();
+    if (child.pid == 0) run_child(index, ends[1], body);
+    close(ends[1]);
+    child.pipe = Descriptor(ends[0]);
+    children_.push_back(std::move(child));
+  }
+}
+
+Children::~Children() {
+  for (Child& child : children_) {
+    if (child.reaped || child.pid <= 0) continue;
+    ::kill(child.pid, SIGKILL);
+    waitpid(child.pid, nullptr, 0);
+  }
+}
+
+void Children::signal(int index, int number) const { EXPECT_EQ(::kill(pid(index), number), 0); }
+void Children::kill(int index) const { signal(index, SIGKILL); }
+
+// Reads what there is, or waits for something; false when there is nothing more to come, or no more time.
+bool Children::read_once() {
+  std::vector<pollfd> polled;
+  for (Child& child : children_) polled.push_back({child.pipe.number(), POLLIN, 0});
+  bool open = std::any_of(polled.begin(), polled.end(), [](const pollfd& entry) { return entry.fd >= 0; });
+  if (!open || deadline_.passed()) return false;
+  poll(polled.data(), polled.size(), static_cast<int>(std::max<int64_t>(deadline_.remaining_ns() / 1'000'000, 0)));
+  for (size_t index = 0; index < children_.size(); ++index) {
+    if (polled[index].revents == 0) continue;
+    char buffer[4096];
+    ssize_t count = read(polled[index].fd, buffer, sizeof(buffer));
+    if (count > 0)
+      children_[index].output.append(buffer, static_cast<size_t>(count));
+    else
+      children_[index].pipe.reset();
+  }
+  return true;
+}
+
+void Children::await_output(int index, const std::string& text) {
+  while (output(index).find(text) == std::string::npos && read_once()) continue;
+  EXPECT_NE(output(index).find(text), std::string::npos) << "child " << index << " never said " << text << " but " << output(index);
+}
+
+bool Children::await_state(int index, const std::string& states) const {
+  return await([&] { return states.find(state_of(pid(index))) != std::string::npos; });
+}
+
+void Children::await_asleep(int index) const { EXPECT_TRUE(await_state(index, "SD")) << "child " << index << " does not sleep"; }
+void Children::await_stopped(int index) const { EXPECT_TRUE(await_state(index, "Tt")) << "child " << index << " runs on"; }
+
+std::vector<Ending> Children::wait() {
+  while (read_once()) continue;
+  std::vector<Ending> endings;
+  for (Child& child : children_) {
+    if (child.pipe) ADD_FAILURE() << "pid " << child.pid << " hangs; it said:\n" << child.output;
+    if (child.pipe) ::kill(child.pid, SIGKILL);
+    if (!child.reaped) waitpid(child.pid, &child.ending.status, 0);
+    child.reaped = true;
+    child.ending.output = child.output;
+    endings.push_back(child.ending);
+  }
+  return endings;
+}
+
+void as_rank_that_stays(int rank, const WorldChoice& choice, const Body& body) {
+  auto world = join_as(rank, choice.size, choice.job, choice.settings);
+  ASSERT_TRUE(world.ok()) << "rank " << rank << ": " << world.status().text();
+  SpeakAs speak(*world);
+  TestWorld test_world(*world, false);
+  try {
+    body(test_world);
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "rank " << rank << " of " << choice.size << " threw " << error.what();
+  }
+}
+
+void as_rank(int rank, const WorldChoice& choice, const Body& body) {
+  as_rank_that_stays(rank, choice, [&](TestWorld& world) {
+    body(world);
+    world.world().leave();
+  });
+}
+
+bool await(const std::function<bool()>& is_so, double patience_s) {
+  for (Deadline deadline = Deadline::in_seconds(patience_s); !is_so();) {
+    if (deadline.passed()) return false;
+    poll(nullptr, 0, 1);
+  }
+  return true;
+}
+
+void expect_all_succeeded(const std::vector<Ending>& endings) {
+  for (size_t index = 0; index < endings.size(); ++index)
+    EXPECT_TRUE(endings[index].succeeded()) << "child " << index << " said:\n" << endings[index].output;
+}
+
+bool small_run() { return process_environment().contains("UNISONO_TEST_SMALL"); }
+bool full_run() { return process_environment().contains("UNISONO_TEST_FULL"); }
+
+bool under_thread_sanitizer() {
+#ifdef __SANITIZE_THREAD__
+  return true;
+#else
+  return false;
+#endif
+}
+
+}  // namespace unisono::testing
