@@ -13,7 +13,7 @@ export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 export CMAKE_GENERATOR = $(if $(shell command -v ninja 2>/dev/null),Ninja,Unix Makefiles)
 
 help: ## print this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "  %-15s %s\n", $$1, $$2}'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 run: build ## build everything and take the tour: five collectives in both dialects, on 4 ranks
 	$(UNISONO) tour

@@ -116,7 +116,7 @@ concept HasTimeout = requires(Options options) { options.timeout_s; };
 template <typename Options>
 concept HasDeviceIds = requires(Options options) { options.device_ids; };
 template <typename Options>
-concept HasOp = requires(Options options) { options.op; };
+concept HasGroupRoot = requires(Options options) { options.group_dst; } || requires(Options options) { options.group_src; };
 
 inline int32_t total(const Ints& numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0); }
 inline Shape shape_of(std::initializer_list<int64_t> sizes) { return Shape(sizes); }

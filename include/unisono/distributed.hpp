@@ -18,9 +18,9 @@
 namespace unisono::distributed {
 
 struct InitOptions {
-  std::optional<int> rank, world_size;  // both or neither; otherwise the launcher says
-  std::string job;                      // what distinguishes this job on the machine; otherwise the launcher says
-  std::optional<double> timeout_s;      // default deadline of calls
+  std::optional<int> rank = {}, world_size = {};  // both or neither; otherwise the launcher says
+  std::string job = {};                           // what distinguishes this job on the machine; otherwise the launcher says
+  std::optional<double> timeout_s = {};           // default deadline of calls
 };
 void init_process_group(const InitOptions& options = {});  // joins the world; InitError says who is missing
 void destroy_process_group(GroupHandle group = {});       // leaves the group, or the world and everything
@@ -35,8 +35,8 @@ int get_group_rank(GroupHandle group, int global_rank);   // ArgumentError when 
 int get_global_rank(GroupHandle group, int group_rank);
 
 struct NewGroupOptions {
-  std::optional<double> timeout_s;  // otherwise the world's
-  std::string name;
+  std::optional<double> timeout_s = {};  // otherwise the world's
+  std::string name = {};
 };
 // A group of these ranks, in this order. Ranks that are not in it may call too, and get a handle that is not a member.
 GroupHandle new_group(const std::vector<int>& ranks, const NewGroupOptions& options = {});
@@ -47,31 +47,31 @@ GroupHandle split_group(GroupHandle group, int colour, int key = 0, const NewGro
 void abort(GroupHandle group = {}, const std::string& why = "abort() was called");
 
 struct Options {
-  GroupHandle group;
+  GroupHandle group = {};
   bool async_op = false;
-  std::optional<double> timeout_s;
+  std::optional<double> timeout_s = {};
 };
 struct ReduceOptions {
   ReduceOp op = ReduceOp::sum;
-  GroupHandle group;
+  GroupHandle group = {};
   bool async_op = false;
-  std::optional<double> timeout_s;
+  std::optional<double> timeout_s = {};
 };
 using AllReduceOptions = ReduceOptions;
 struct ScatterOptions {
   Rank src = 0;
-  GroupHandle group;
+  GroupHandle group = {};
   bool async_op = false;
-  std::optional<double> timeout_s;
-  std::optional<int> group_src;  // instead of src: a rank of the group
+  std::optional<double> timeout_s = {};
+  std::optional<int> group_src = {};  // instead of src: a rank of the group
 };
 using BroadcastOptions = ScatterOptions;
 struct RootedReduceOptions {
   ReduceOp op = ReduceOp::sum;
-  GroupHandle group;
+  GroupHandle group = {};
   bool async_op = false;
-  std::optional<double> timeout_s;
-  std::optional<int> group_dst;  // instead of dst
+  std::optional<double> timeout_s = {};
+  std::optional<int> group_dst = {};  // instead of dst
 };
 
 // The result is written into `tensor` on every rank.

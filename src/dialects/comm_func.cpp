@@ -33,6 +33,16 @@ Status find_root(const char* argument, Rank rank, const Group& group, int& root)
   return Status::success();
 }
 
+// A result that cannot be made refuses the call like an argument, so that the others hear of it and do not wait.
+Status make_output(Tensor& output, DType dtype, const Shape& shape) {
+  try {
+    output = Tensor::empty(dtype, shape);
+  } catch (const Error& error) {
+    return error.status();
+  }
+  return Status::success();
+}
+
 // The result lives as long as the call, even if the caller drops both it and the handle.
 TensorAndHandle deliver_pair(Group& group, Call call, const Status& checked, Tensor output, bool async_op) {
   WorkPtr work = deliver(group, std::move(call), checked, {async_op, 0, output.storage()});
@@ -48,10 +58,8 @@ TensorAndHandle all_reduce(const TensorView& tensor, const ReduceOptions& option
   Status checked = check_tensor("tensor", tensor);
   if (checked.ok()) checked = check_reduction(call.reduction(group->size()));
   Tensor output;
-  if (checked.ok()) {
-    output = Tensor::empty(tensor.dtype, tensor.shape);
-    call.output = pieces(output);
-  }
+  if (checked.ok()) checked = make_output(output, tensor.dtype, tensor.shape);
+  if (checked.ok()) call.output = pieces(output);
   return deliver_pair(*group, std::move(call), checked, std::move(output), options.async_op);
 }
 
@@ -63,7 +71,7 @@ TensorAndHandle all_gather_into_tensor(const TensorView& tensor, const Options& 
   if (checked.ok()) {
     Shape shape = tensor.shape.dims() == 0 ? Shape{1} : tensor.shape;
     shape[0] *= group->size();
-    output = Tensor::empty(tensor.dtype, shape);
+    checked = make_output(output, tensor.dtype, shape);
     call.output = pieces(output);
   }
   return deliver_pair(*group, std::move(call), checked, std::move(output), options.async_op);
@@ -79,7 +87,7 @@ TensorAndHandle reduce_scatter_tensor(const TensorView& tensor, const ReduceOpti
   if (checked.ok()) {
     Shape shape = tensor.shape;
     shape[0] /= group->size();
-    output = Tensor::empty(tensor.dtype, shape);
+    checked = make_output(output, tensor.dtype, shape);
     call.output = pieces(output);
     call.count = output.count();
   }
@@ -94,8 +102,9 @@ Tensor reduce(const TensorView& tensor, Rank dst, const ReduceNowOptions& option
   if (checked.ok()) checked = check_tensor("tensor", tensor);
   if (checked.ok()) checked = check_reduction(call.reduction(group->size()));
   Tensor output;
+  if (checked.ok()) checked = make_output(output, tensor.dtype, tensor.shape);
   if (checked.ok()) {
-    output = call.root == group->me() ? Tensor::empty(tensor.dtype, tensor.shape) : Tensor::zeros(tensor.dtype, tensor.shape);
+    if (call.root != group->me()) std::memset(output.data(), 0, static_cast<size_t>(output.bytes()));
     call.output = pieces(output);
   }
   deliver(*group, std::move(call), checked, {});
@@ -113,7 +122,7 @@ Tensor scatter_tensor(const TensorView& tensor, Rank src, const GroupName& group
   if (checked.ok()) {
     Shape shape = tensor.shape;
     shape[0] /= group->size();
-    output = Tensor::empty(tensor.dtype, shape);
+    checked = make_output(output, tensor.dtype, shape);
     call.output = pieces(output);
     call.count = output.count();
   }
@@ -127,8 +136,8 @@ Tensor broadcast(const TensorView& tensor, Rank src, const GroupName& group_name
   Status checked = find_root("src", src, *group, call.root);
   if (checked.ok()) checked = check_tensor("tensor", tensor);
   Tensor output;
+  if (checked.ok()) checked = make_output(output, tensor.dtype, tensor.shape);
   if (checked.ok()) {
-    output = Tensor::empty(tensor.dtype, tensor.shape);
     call.output = pieces(output);
     if (call.root == group->me() && output.bytes() > 0) std::memcpy(output.data(), tensor.data, static_cast<size_t>(output.bytes()));
   }

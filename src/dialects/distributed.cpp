@@ -41,9 +41,12 @@ Status find_root(const char* argument, Rank global, std::optional<int> in_group,
 Status check_all_gather(const Group& group, std::span<const TensorView> list, const TensorView& tensor) {
   RETURN_IF_ERROR(check_tensor("tensor", tensor));
   RETURN_IF_ERROR(check_list_length("tensor_list", list.size(), group.size()));
-  for (const TensorView& element : list) {
-    RETURN_IF_ERROR(check_writable("tensor_list", element));
-    RETURN_IF_ERROR(check_same_dtype("tensor_list", element, tensor.dtype));
+  for (size_t index = 0; index < list.size(); ++index) {
+    RETURN_IF_ERROR(check_writable("tensor_list", list[index]));
+    RETURN_IF_ERROR(check_same_dtype("tensor_list", list[index], tensor.dtype));
+    // The tensor may be its own place in the list; in any other it would be overwritten before it is read.
+    if (index != static_cast<size_t>(group.me()) || list[index].data != tensor.data)
+      RETURN_IF_ERROR(check_apart("tensor_list", list[index], "tensor", tensor));
   }
   RETURN_IF_ERROR(check_count("tensor", tensor, list[static_cast<size_t>(group.me())].count(),
                               "this rank's element of tensor_list is to hold it"));
@@ -152,7 +155,7 @@ WorkPtr reduce(TensorView tensor, Rank dst, const RootedReduceOptions& options) 
   call.shape.assign(tensor.shape.begin(), tensor.shape.end());
   call.compare_shapes = true;
   Status checked = find_root("dst", dst, options.group_dst, *group, call.root);
-  if (checked.ok()) checked = check_writable("tensor", tensor);
+  if (checked.ok()) checked = call.root == group->me() ? check_writable("tensor", tensor) : check_tensor("tensor", tensor);
   if (checked.ok()) checked = check_reducible(call, *group);
   if (checked.ok()) call.input = call.output = pieces(tensor);
   return deliver(*group, std::move(call), checked, delivery(options));

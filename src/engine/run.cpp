@@ -11,6 +11,8 @@
 namespace unisono {
 namespace {
 
+constexpr int64_t landing_bytes = 128 << 10;  // of one peer's memory at a time: stays in the second-level cache
+
 bool uses_link(StepKind kind) {
   return kind == StepKind::send || kind == StepKind::receive || kind == StepKind::receive_reduce;
 }
@@ -36,12 +38,14 @@ Status Run::prepare(const Call& call, const Assignment& assignment) {
   }
   CHECK(schedule.stage_slots == 0 || assignment.tile_bytes * schedule.stage_slots <= lanes_.set_bytes());
   slot_bytes_ = assignment.tile_bytes;
-  if (uses_links_ || (reads_peers_ && schedule.stage_slots == 0)) assignment_.window = 1;
-  if (uses_links_) assignment_.tile_bytes = std::max<int64_t>(longest, 1);
+  if (schedule.stage_slots == 0) {  // nothing is staged, so nothing is gained by tiles: fewer rounds are better
+    assignment_.window = 1;
+    assignment_.tile_bytes = std::max<int64_t>(longest, 1);
+  }
   tiles_ = std::max<int64_t>((longest + assignment_.tile_bytes - 1) / assignment_.tile_bytes, 1);
   scratch_.resize(static_cast<size_t>(schedule.scratch_chunks * longest));
   sources_.resize(static_cast<size_t>(lanes_.members()));
-  if (reads_peers_) landing_.resize(static_cast<size_t>(lanes_.members() * std::min(assignment_.tile_bytes, longest)));
+  if (reads_peers_) landing_.resize(static_cast<size_t>(lanes_.members() * landing_bytes));
   return Status::success();
 }
 
@@ -164,14 +168,18 @@ bool Run::await_flags(const Step& step, int64_t tile) {
   return true;
 }
 
-// In the peer's private memory: the same place in the same buffer, since all ranks made the same call.
-uint64_t Run::peer_address(const Step& step, int peer, int64_t tile) const {
+// In the peer's private memory: where the chunk lies follows from its length, since all ranks made the same call. The
+// buffers are contiguous (the group asks for no peer reads otherwise), and parts are as long as what is read of them.
+uint64_t Run::peer_address(const Step& step, int peer, int64_t length) const {
   LaneControl& control = lanes_.control(peer);
-  bool input = step.source.buffer == Buffer::input;
+  const bool input = step.source.buffer == Buffer::input;
+  const Cuts cuts = cuts_of(call_->kind);
+  const Cut cut = input ? cuts.input : cuts.output;
   uint64_t base = (input ? control.input_address : control.output_address).load(std::memory_order_relaxed);
-  const std::byte* here = (input ? call_->input : call_->output).whole().data;
-  Bytes chunk = chunk_of(*call_, step.source.buffer, step.source.chunk, {assignment_.schedule->chunks, lanes_.members()});
-  return base + static_cast<uint64_t>(chunk.data - here) + static_cast<uint64_t>(tile * assignment_.tile_bytes);
+  if (cut == Cut::whole) return base;
+  if (cut == Cut::parts) return base + static_cast<uint64_t>(step.source.chunk * length);
+  const Pieces& pieces = input ? call_->input : call_->output;
+  return base + static_cast<uint64_t>(pieces.cut(step.source.chunk, assignment_.schedule->chunks).data - pieces.whole().data);
 }
 
 bool Run::read_peer(const Step& step, int64_t tile) {
@@ -181,27 +189,38 @@ bool Run::read_peer(const Step& step, int64_t tile) {
     std::memcpy(target.data, stage_of(step.peer, step.source.chunk, tile), static_cast<size_t>(target.bytes));
     return true;
   }
-  return read_memory_of(lanes_.member(step.peer), target.data, peer_address(step, step.peer, tile), target.bytes);
+  return read_memory_of(lanes_.member(step.peer), target.data, peer_address(step, step.peer, target.bytes), target.bytes);
 }
 
 bool Run::reduce_peers(const Step& step, int64_t tile) {
+  if (step.source.buffer != Buffer::stage) return reduce_private_memory(step, tile);
   Place own = place(step.own, tile), target = place(step.target, tile);
   if (own.bytes <= 0) return true;
-  for (int peer = 0; peer < lanes_.members(); ++peer) {
-    std::byte* source = own.data;
-    if (peer != lanes_.me() && step.source.buffer == Buffer::stage) {
-      source = stage_of(peer, step.source.chunk, tile);
-    } else if (peer != lanes_.me()) {
-      source = landing_.data() + peer * own.bytes;
-      if (!read_memory_of(lanes_.member(peer), source, peer_address(step, peer, tile), own.bytes)) return false;
-    }
-    sources_[static_cast<size_t>(peer)] = source;
-  }
+  for (int peer = 0; peer < lanes_.members(); ++peer)
+    sources_[static_cast<size_t>(peer)] = peer == lanes_.me() ? own.data : stage_of(peer, step.source.chunk, tile);
   void* second = fused_with_next(step, tile) ? place(step_at(done_steps(tile) + 1).target, tile).data : nullptr;
   reduce(call_->reduction(lanes_.members()), {.target = target.data,
                                               .second_target = second,
                                               .sources = sources_,
                                               .count = own.bytes / element_bytes(call_->dtype)});
+  return true;
+}
+
+// Reads every peer's chunk a cacheful at a time and adds it from there.
+bool Run::reduce_private_memory(const Step& step, int64_t tile) {
+  Place own = place(step.own, tile), target = place(step.target, tile);
+  for (int64_t done = 0; done < own.bytes; done += landing_bytes) {
+    const int64_t bytes = std::min(landing_bytes, own.bytes - done);
+    for (int peer = 0; peer < lanes_.members(); ++peer) {
+      std::byte* source = peer == lanes_.me() ? own.data + done : landing_.data() + peer * landing_bytes;
+      sources_[static_cast<size_t>(peer)] = source;
+      if (peer == lanes_.me()) continue;
+      uint64_t address = peer_address(step, peer, own.bytes) + static_cast<uint64_t>(done);
+      if (!read_memory_of(lanes_.member(peer), source, address, bytes)) return false;
+    }
+    reduce(call_->reduction(lanes_.members()),
+           {.target = target.data + done, .sources = sources_, .count = bytes / element_bytes(call_->dtype)});
+  }
   return true;
 }
 

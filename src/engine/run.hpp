@@ -56,7 +56,7 @@ class Run {
   int64_t chunk_bytes(ChunkRef ref) const;
   Place place(ChunkRef ref, int64_t tile) const;
   std::byte* stage_of(int member, int slot, int64_t tile) const;
-  uint64_t peer_address(const Step& step, int peer, int64_t tile) const;
+  uint64_t peer_address(const Step& step, int peer, int64_t length) const;
   bool pass_gate();
   bool turn_tile(int64_t tile);
   bool perform(const Step& step, int64_t tile);
@@ -64,6 +64,7 @@ class Run {
   void publish(int flag, int64_t tile);
   bool read_peer(const Step& step, int64_t tile);
   bool reduce_peers(const Step& step, int64_t tile);
+  bool reduce_private_memory(const Step& step, int64_t tile);
   bool receive(const Step& step, int64_t tile);
   bool progress_sends();
   bool is_being_sent(const Place& target) const;

@@ -15,7 +15,7 @@
 namespace unisono {
 namespace {
 
-constexpr uint32_t turns_between_looks = 16;
+constexpr uint32_t turns_between_looks = 16;  // but every turn where ranks are crowded, since each may be followed by a sleep
 
 }  // namespace
 
@@ -224,7 +224,7 @@ Group::Share Group::turn_queue() {
   Turn outcome = turn();
   if (outcome == Turn::progressed) return Share::progressed;
   Status status;
-  if (outcome == Turn::blocked && ++blocked_turns_ % turns_between_looks == 0) status = examine();
+  if (outcome == Turn::blocked && (policy_.crowded || ++blocked_turns_ % turns_between_looks == 0)) status = examine();
   if (outcome == Turn::blocked && status.ok()) return Share::blocked;
   static_cast<void>(end(status).ok());  // the Work has it
   return Share::progressed;

@@ -42,19 +42,19 @@ Status Group::examine_differences() {
   return Status::success();
 }
 
-// The first to see a difference writes down which two ranks differ, so that everybody names the same two.
+// The first to see a difference writes down which two ranks differ, so that everybody names the same two. A verdict is kept
+// as long as the announcements it speaks of: those who are still in this call may be met by a verdict on the next. Everybody
+// is woken each time, since whoever has left the call may be waiting for this rank to have announced it.
 Status Group::judge(int member) {
   Announcement theirs;
   std::memcpy(&theirs, lanes_.cell(member, current_.number).bytes, sizeof(theirs));
   bool refused = theirs.state == CallState::refused;
   uint64_t mine = pack_verdict(current_.number, refused ? member : std::min(member, me()), refused ? member : std::max(member, me()));
-  std::atomic<uint64_t>& verdict = lanes_.shared().verdict;
+  std::atomic<uint64_t>& verdict = lanes_.shared().verdicts[current_.number % static_cast<uint32_t>(lanes_.ring())];
   uint64_t seen = verdict.load(std::memory_order_acquire);
   while (call_of(seen) != current_.number)
-    if (verdict.compare_exchange_weak(seen, mine, std::memory_order_acq_rel, std::memory_order_acquire)) {
-      seen = mine;
-      lanes_.wake_everyone();
-    }
+    if (verdict.compare_exchange_weak(seen, mine, std::memory_order_acq_rel, std::memory_order_acquire)) seen = mine;
+  lanes_.wake_everyone();
   return verdict_status(seen);
 }
 

@@ -71,7 +71,7 @@ Status World::open() {
   auto group = create_group(std::string(world_group_name), std::move(everybody));
   if (!group.ok()) return group.status();
   world_group_ = std::move(*group);
-  return Status::success();
+  return agree_on_peer_reads();
 }
 
 // Every rank computes this from what all ranks have written into their arenas, so all come to the same answer.
@@ -91,6 +91,20 @@ void World::settle_policy() {
   policy_.spin_ns = settings().spin_us * 1000;
   policy_.global_barrier = joined_.global_barrier;
   peer_reads_ = readable && size() > 1;
+}
+
+// One rank that may not read another's memory is enough for nobody to try: plans must be the same everywhere.
+Status World::agree_on_peer_reads() {
+  int32_t readable = peer_reads_;
+  Call call;
+  call.kind = Collective::all_reduce;
+  call.dtype = DType::int32;
+  call.op = ReduceOp::min;
+  call.count = 1;
+  call.input = call.output = Pieces(&readable, sizeof(readable));
+  RETURN_IF_ERROR(world_group_->run(call));
+  peer_reads_ = readable != 0;
+  return Status::success();
 }
 
 WaitPolicy World::wait_policy(int) const { return policy_; }

@@ -51,6 +51,7 @@ class World : public std::enable_shared_from_this<World> {
   bool peer_reads() const { return peer_reads_; }
   bool crowded() const { return policy_.crowded; }
   int cores() const { return cores_; }
+  int64_t arena_taken_bytes() const { return arena_->taken_bytes(); }
   WaitPolicy wait_policy(int members) const;
   const PlannerRules& planner_rules() const { return rules_; }
 
@@ -70,6 +71,7 @@ class World : public std::enable_shared_from_this<World> {
   explicit World(WorldOptions options);
   Status open();
   void settle_policy();
+  Status agree_on_peer_reads();
   void run_progress();
   void run_control();
   void member_died(int rank);

@@ -35,6 +35,31 @@ HWY_INLINE V times(V left, V right) {
   }
 }
 
+template <class V>
+HWY_INLINE V plus(V left, V right) {
+  return hn::Add(left, right);
+}
+template <class V>
+HWY_INLINE V over(V left, V right) {
+  return hn::Div(left, right);
+}
+template <class V>
+HWY_INLINE Pair<V> plus(Pair<V> left, Pair<V> right) {
+  return {plus(left.even, right.even), plus(left.odd, right.odd)};
+}
+template <class V>
+HWY_INLINE Pair<V> times(Pair<V> left, Pair<V> right) {
+  return {times(left.even, right.even), times(left.odd, right.odd)};
+}
+template <class V>
+HWY_INLINE Pair<V> times(Pair<V> left, V right) {
+  return {times(left.even, right), times(left.odd, right)};
+}
+template <class V>
+HWY_INLINE Pair<V> over(Pair<V> left, V right) {
+  return {over(left.even, right), over(left.odd, right)};
+}
+
 template <template <class> class Type>
 Kernel arithmetic_kernel(Lane lane) {
   switch (lane) {
@@ -45,7 +70,7 @@ Kernel arithmetic_kernel(Lane lane) {
     case Lane::e4m3: return run<Type<WidenedLanes<Float8E4m3>>>;
     case Lane::e5m2: return run<Type<WidenedLanes<Float8E5m2>>>;
     case Lane::f16: return run<Type<WidenedLanes<Float16>>>;
-    case Lane::bf16: return run<Type<WidenedLanes<Bfloat16>>>;
+    case Lane::bf16: return run<Type<Bfloat16Lanes>>;
     case Lane::f32: return run<Type<PlainLanes<float>>>;
     case Lane::f64: return run<Type<PlainLanes<double>>>;
     default: return nullptr;

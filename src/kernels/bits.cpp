@@ -17,7 +17,6 @@ enum class Logic { and_bits, or_bits, xor_bits };
 template <class Lanes, Logic logic>
 struct Bitwise : Lanes {
   using typename Lanes::Register;
-  static constexpr bool common = false;
 
   explicit Bitwise(const Job&) {}
   HWY_INLINE Register combine(Register left, Register right) const {

@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "kernels/lanes-inl.hpp"
+#include "kernels/memory-inl.hpp"
 #include "kernels/targets.hpp"
 
 #include "hwy/highway.h"
@@ -25,9 +25,15 @@ constexpr int32_t float32_infinity = 0x7F800000;
 constexpr int32_t float32_nan = 0x7FC00000;
 constexpr int32_t float32_magnitude = 0x7FFFFFFF;
 
+template <class Tag>
+HWY_INLINE hn::Vec<Tag> with_one_nan(Tag tag, hn::Vec<Tag> value) {
+  return hn::IfThenElse(hn::IsNaN(value), hn::Set(tag, std::numeric_limits<hn::TFromD<Tag>>::quiet_NaN()), value);
+}
+
 // The upper half of a float32.
 struct Bfloat16 {
   using Stored = uint16_t;
+  static constexpr bool is_quick = true;
 
   template <class Tag, class V>
   static HWY_INLINE hn::Vec<Tag> widen(Tag tag, V code) {
@@ -36,21 +42,25 @@ struct Bfloat16 {
   }
   template <class StoredTag, class V>
   static HWY_INLINE hn::Vec<StoredTag> narrow(StoredTag stored, V value) {
+    return hn::TruncateTo(stored, hn::ShiftRight<16>(rounded(value)));
+  }
+  // The bits of the float32 whose upper half is the nearest bfloat16; the lower half is left over.
+  template <class V>
+  static HWY_INLINE auto rounded(V value) {
     const hn::RebindToUnsigned<hn::DFromV<V>> tag;
     const auto bits = hn::BitCast(tag, value);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(tag, 1));
-    const auto rounded = hn::Add(hn::Add(bits, hn::Set(tag, 0x7FFF)), odd);
-    const auto is_nan = hn::RebindMask(tag, hn::IsNaN(value));
-    return hn::TruncateTo(stored, hn::ShiftRight<16>(hn::IfThenElse(is_nan, hn::Set(tag, float32_nan), rounded)));
+    const auto sum = hn::Add(hn::Add(bits, hn::Set(tag, 0x7FFF)), odd);
+    return hn::IfThenElse(hn::RebindMask(tag, hn::IsNaN(value)), hn::Set(tag, float32_nan), sum);
   }
 };
 
 // A format of a sign, an exponent and a mantissa, narrower in both than float32. `max_finite` is the code of its largest
-// number; the code after it is infinity, or the only NaN where the format has no infinity. Too long to be inlined at the
-// dozens of places that load.
+// number; the code after it is infinity, or the only NaN where the format has no infinity.
 template <typename StoredType, int mantissa_bits, int bias, int max_finite, bool has_infinity>
 struct SmallFloat {
   using Stored = StoredType;
+  static constexpr bool is_quick = false;
   static constexpr int bit_count = 8 * sizeof(Stored);
   static constexpr int magnitude_mask = (1 << (bit_count - 1)) - 1;
   static constexpr int drop = 23 - mantissa_bits;             // how many mantissa bits float32 has more
@@ -61,7 +71,7 @@ struct SmallFloat {
   static constexpr int unit_of_denormals = (127 + 1 - bias - mantissa_bits + 23) << 23;
 
   template <class Tag, class V>
-  static HWY_NOINLINE hn::Vec<Tag> widen(Tag tag, V code_in) {
+  static HWY_INLINE hn::Vec<Tag> widen(Tag tag, V code_in) {
     const hn::RebindToSigned<Tag> bits;
     const auto code = hn::BitCast(bits, hn::PromoteTo(hn::RebindToUnsigned<Tag>(), code_in));
     const auto magnitude = hn::And(code, hn::Set(bits, magnitude_mask));
@@ -78,7 +88,7 @@ struct SmallFloat {
   }
 
   template <class StoredTag, class V>
-  static HWY_NOINLINE hn::Vec<StoredTag> narrow(StoredTag stored, V value) {
+  static HWY_INLINE hn::Vec<StoredTag> narrow(StoredTag stored, V value) {
     const hn::DFromV<V> tag;
     const hn::RebindToSigned<decltype(tag)> bits;
     const hn::RebindToUnsigned<decltype(tag)> unsigned_bits;
@@ -108,6 +118,7 @@ using Float8E5m2 = SmallFloat<uint8_t, 2, 15, 0x7B, true>;
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON
 struct Float16 {
   using Stored = uint16_t;
+  static constexpr bool is_quick = true;
 
   template <class Tag, class V>
   static HWY_INLINE hn::Vec<Tag> widen(Tag tag, V code) {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/formats-inl.hpp"
 #include "kernels/memory-inl.hpp"
 #include "kernels/targets.hpp"
 
@@ -23,10 +24,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace unisono::HWY_NAMESPACE {
 
-template <class Tag>
-HWY_INLINE hn::Vec<Tag> with_one_nan(Tag tag, hn::Vec<Tag> value) {
-  return hn::IfThenElse(hn::IsNaN(value), hn::Set(tag, std::numeric_limits<hn::TFromD<Tag>>::quiet_NaN()), value);
-}
+// How many sources a kernel combines in straight-line code; where loading one is long, so that code is better short.
+constexpr size_t usual_group_size = 4;
 
 // Integers, float32 and float64: computed as they are stored.
 template <typename Number>
@@ -36,6 +35,7 @@ struct PlainLanes {
   using Register = hn::Vec<Tag>;
   static constexpr size_t lane_count = hn::MaxLanes(Tag());
   static constexpr size_t stored_per_lane = 1;
+  static constexpr size_t group_size = usual_group_size;
 
   template <class Extent>
   HWY_INLINE Register load(const Stored* from, Extent extent) const {
@@ -59,6 +59,12 @@ struct BooleanLanes : PlainLanes<uint8_t> {
   }
 };
 
+// Two vectors that are computed on alike.
+template <class V>
+struct Pair {
+  V even, odd;
+};
+
 // Real and imaginary parts in a register each.
 template <typename Number>
 struct ComplexLanes {
@@ -69,6 +75,7 @@ struct ComplexLanes {
   };
   static constexpr size_t lane_count = hn::MaxLanes(Tag());
   static constexpr size_t stored_per_lane = 2;
+  static constexpr size_t group_size = usual_group_size;
 
   HWY_INLINE Register load(const Stored* from, Whole) const {
     Register value;
@@ -102,6 +109,7 @@ struct WidenedLanes {
   using Register = hn::Vec<Tag>;
   static constexpr size_t lane_count = hn::MaxLanes(Tag());
   static constexpr size_t stored_per_lane = 1;
+  static constexpr size_t group_size = Format::is_quick ? usual_group_size : 2;
 
   template <class Extent>
   HWY_INLINE Register load(const Stored* from, Extent extent) const {
@@ -113,6 +121,39 @@ struct WidenedLanes {
     put(packed, StoredTag(), to, extent);
   }
 };
+
+#if HWY_TARGET == HWY_SCALAR
+using Bfloat16Lanes = WidenedLanes<Bfloat16>;
+#else
+// bfloat16 is the upper half of a float32, so two that are neighbours become two registers without moving between lanes:
+// the odd one lies where it should, the even one is shifted up.
+struct Bfloat16Lanes {
+  using Stored = uint16_t;
+  using Tag = hn::ScalableTag<float>;
+  using StoredTag = hn::ScalableTag<uint16_t>;
+  using BitsTag = hn::RebindToUnsigned<Tag>;
+  using Register = Pair<hn::Vec<Tag>>;
+  static constexpr size_t lane_count = hn::MaxLanes(StoredTag());
+  static constexpr size_t stored_per_lane = 1;
+  static constexpr size_t group_size = usual_group_size;
+
+  template <class Extent>
+  HWY_INLINE Register load(const Stored* from, Extent extent) const {
+    const auto both = hn::BitCast(BitsTag(), fetch(StoredTag(), from, extent));
+    return {hn::BitCast(Tag(), hn::ShiftLeft<16>(both)),
+            hn::BitCast(Tag(), hn::And(both, hn::Set(BitsTag(), 0xFFFF0000u)))};
+  }
+  HWY_INLINE hn::Vec<StoredTag> pack(Register value) const {
+    const auto even = hn::ShiftRight<16>(Bfloat16::rounded(value.even));
+    const auto odd = hn::And(Bfloat16::rounded(value.odd), hn::Set(BitsTag(), 0xFFFF0000u));
+    return hn::BitCast(StoredTag(), hn::Or(even, odd));
+  }
+  template <class Extent>
+  HWY_INLINE void save(hn::Vec<StoredTag> packed, Stored* to, Extent extent) const {
+    put(packed, StoredTag(), to, extent);
+  }
+};
+#endif
 
 }  // namespace unisono::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -23,7 +23,6 @@ enum class Side { smallest, largest };
 template <class Lanes, Side side>
 struct Extreme : Lanes {
   using typename Lanes::Register;
-  static constexpr bool common = false;
 
   explicit Extreme(const Job&) {}
   HWY_INLINE Register combine(Register left, Register right) const {

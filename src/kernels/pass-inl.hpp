@@ -1,9 +1,9 @@
 // One pass over memory: load a vector from every source, combine them by the canonical tree, store the result.
 // Compiled once per instruction set, hence the toggling guard.
 //
-// A kernel type offers: Stored (the type in memory), Register (what is combined), lane_count; load(pointer, extent),
-// combine(left, right), pack(register) and save(packed, pointer, extent); and `common`, whether it is worth straight-
-// line code for the usual numbers of sources.
+// A kernel type offers: Stored (the type in memory), Register (what is combined); lane_count (of a register),
+// stored_per_lane, group_size (how many sources it combines in straight-line code); load(pointer, extent),
+// combine(left, right), pack(register) and save(packed, pointer, extent).
 //
 // The end: the last vector is aligned to the end of the data and so may overlap the one before. It is read and combined
 // before anything is stored, because in place its sources are about to be overwritten. So there is no scalar tail whose
@@ -51,7 +51,7 @@ HWY_INLINE typename Type::Register tree_below(const Type& kernel, std::span<cons
   return tree<limit - 1>(kernel, sources.data(), at, extent);
 }
 
-constexpr size_t most_digits = 30;  // counts to 2^30 groups of four sources: more than there can be ranks
+constexpr size_t most_digits = 31;  // counts to 2^31 groups of sources: more than there can be ranks
 
 // The tree over any number of sources: a binary counter whose digit `level` holds the combination of 2^level groups.
 // Adding a group carries like adding one. What is left at the end is folded from the right.
@@ -59,7 +59,7 @@ template <class Type, class Extent>
 HWY_NOINLINE typename Type::Register tree_of_any(const Type& kernel, std::span<const void* const> sources, size_t at,
                                                  Extent extent) {
   using Register = typename Type::Register;
-  constexpr size_t group_size = Type::common ? 8 : 4;
+  constexpr size_t group_size = Type::group_size;
   Register digits[most_digits];
   const size_t groups = sources.size() / group_size;
   for (size_t group = 0; group < groups; ++group, sources = sources.subspan(group_size)) {
@@ -137,7 +137,7 @@ template <class Type>
 void run(const Job& job) {
   const size_t source_count = job.sources.size();
   if (source_count == 2) return Pass<Type, 2>(job).run(job.count);
-  if constexpr (Type::common) {
+  if constexpr (Type::group_size == 8) {
     if (source_count == 1) return Pass<Type, 1>(job).run(job.count);
     if (source_count == 3) return Pass<Type, 3>(job).run(job.count);
     if (source_count == 4) return Pass<Type, 4>(job).run(job.count);

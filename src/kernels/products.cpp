@@ -15,7 +15,6 @@ namespace unisono::HWY_NAMESPACE {
 template <class Lanes>
 struct Product : Lanes {
   using typename Lanes::Register;
-  static constexpr bool common = false;
 
   explicit Product(const Job&) {}
   HWY_INLINE Register combine(Register left, Register right) const { return times(left, right); }
@@ -25,7 +24,6 @@ struct Product : Lanes {
 template <typename Number>
 struct ComplexProduct : ComplexLanes<Number> {
   using typename ComplexLanes<Number>::Register;
-  static constexpr bool common = false;
 
   explicit ComplexProduct(const Job&) {}
   HWY_INLINE Register combine(Register left, Register right) const {

@@ -16,11 +16,13 @@ namespace unisono::HWY_NAMESPACE {
 template <class Lanes>
 struct Sum : Lanes {
   using typename Lanes::Register;
-  static constexpr bool common = HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_SSE4 &&
-                                 hwy::IsFloat<hn::TFromD<typename Lanes::Tag>>() && sizeof(typename Lanes::Stored) > 1;
+  // Floats on a fast machine are worth more code than the rest.
+  static constexpr bool is_hot = HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_SSE4 && Lanes::group_size == 4 &&
+                                 hwy::IsFloat<hn::TFromD<typename Lanes::Tag>>();
+  static constexpr size_t group_size = is_hot ? 8 : Lanes::group_size;
 
   explicit Sum(const Job&) {}
-  HWY_INLINE Register combine(Register left, Register right) const { return hn::Add(left, right); }
+  HWY_INLINE Register combine(Register left, Register right) const { return plus(left, right); }
 };
 
 // Multiplies each source by the factor, divides the total by the divisor; integers are divided elsewhere.
@@ -28,7 +30,6 @@ template <class Lanes>
 struct ScaledSum : Lanes {
   using typename Lanes::Register;
   using Number = hn::TFromD<typename Lanes::Tag>;
-  static constexpr bool common = false;
 
   explicit ScaledSum(const Job& job) : scaled(job.factor != 1.0), divided(job.divisor != 1.0) {
     if constexpr (hwy::IsFloat<Number>()) {
@@ -43,10 +44,10 @@ struct ScaledSum : Lanes {
     const Register value = Lanes::load(from, extent);
     return scaled ? times(value, hn::Set(typename Lanes::Tag(), factor)) : value;
   }
-  HWY_INLINE Register combine(Register left, Register right) const { return hn::Add(left, right); }
+  HWY_INLINE Register combine(Register left, Register right) const { return plus(left, right); }
   HWY_INLINE auto pack(Register value) const {
     if constexpr (hwy::IsFloat<Number>()) {
-      if (divided) value = hn::Div(value, hn::Set(typename Lanes::Tag(), divisor));
+      if (divided) value = over(value, hn::Set(typename Lanes::Tag(), divisor));
     }
     return Lanes::pack(value);
   }

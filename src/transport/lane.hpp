@@ -59,7 +59,7 @@ struct LaneControl {
   alignas(line_bytes) std::atomic<uint64_t> abort;  // 0, or the first fault: code << 56 | reporting member << 32 | call
   std::atomic<uint32_t> attention;                  // somebody died, left, or judged: look closer
   // group lines
-  alignas(line_bytes) std::atomic<uint64_t> verdict;  // call << 32 | one member << 16 | the other
+  alignas(line_bytes) std::atomic<uint64_t> verdicts[max_ring];  // call << 32 | one member << 16 | the other
   alignas(line_bytes) std::atomic<uint64_t> arrivals; // call << 32 | how many have arrived
   alignas(line_bytes) std::atomic<uint64_t> result;   // call << 32 | the member that combined
   std::atomic<uint32_t> released;                     // the call; waited for with a futex

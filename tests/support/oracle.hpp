@@ -38,7 +38,8 @@ struct Patterns {
 
 // Any bits at all, to be moved.
 const Patterns& moving_patterns(DType dtype, int ranks);
-// Numbers to reduce by `op`, which must mean something for this dtype; for at most eight ranks.
+// Numbers to reduce by `op`, which must mean something for this dtype; for at most eight ranks where it is an
+// 8-bit float.
 const Patterns& reducing_patterns(DType dtype, ReduceOp op, int ranks);
 
 // Every reduction that means something for this dtype, with a factor that it can be multiplied by.

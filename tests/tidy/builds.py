@@ -42,10 +42,11 @@ def check_sources_are_built(tree, build):
 
 
 def check_headers_stand_alone(tree, build):
-    """Every header compiles alone, and twice. A success is remembered by what was compiled, so a second run is quick."""
+    """Every header compiles alone, and twice. What has compiled is remembered, so that a second run is quick."""
     memory = build.directory / "tidy_headers"
     memory.mkdir(exist_ok=True)
-    headers = [path for path in tree.cpp() if path.endswith((".hpp", ".h")) and not is_first_in_its_source(tree, build, path)]
+    headers = [path for path in tree.cpp()
+               if path.endswith((".hpp", ".h")) and not is_first_in_its_source(tree, build, path)]
 
     def fault_of(header):
         command = build.flags_for(header) + ["-fsyntax-only", "-x", "c++", "-"]

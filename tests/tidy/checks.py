@@ -43,7 +43,7 @@ def check_parameter_count(tree):
         for function in tree.scan(path)[0]:
             count = len(function.parameters)
             if count > PARAMETERS:
-                yield path, function.line, f"{function.name} takes {count} parameters; {PARAMETERS} at most, then a struct"
+                yield path, function.line, f"{function.name} takes {count} parameters; after {PARAMETERS}, a struct"
 
 
 def check_macros(tree):
@@ -51,7 +51,7 @@ def check_macros(tree):
     for path in tree.cpp():
         if path.startswith(MACRO_PLACES):
             continue
-        for line, match in tree.find(path, r"^\s*#\s*define\s+(\w+)"):
+        for line, match in tree.find(path, r"^[ \t]*#[ \t]*define[ \t]+(\w+)"):
             if match[1] not in OWN_MACROS or not path.startswith("src/base/"):
                 yield path, line, f"#define {match[1]}: the macros are {', '.join(OWN_MACROS)}, in src/base"
         for line, match in tree.find(path, r"\bHWY_\w+"):
@@ -67,7 +67,7 @@ def check_goto(tree):
 
 
 def check_owning_pointers(tree):
-    """Nothing is owned by a raw pointer: no new (but in place, or straight into a smart pointer), no delete, no malloc."""
+    """No raw pointer owns: no new (but in place, or straight into a smart pointer), no delete, no malloc."""
     for path in tree.cpp(*LIBRARY):
         if path in GLOBALS:
             continue
@@ -80,7 +80,7 @@ def check_owning_pointers(tree):
                 yield path, line, "delete: let a destructor do it"
         functions = "malloc|calloc|realloc|free|strdup|aligned_alloc|posix_memalign"
         # A word before it makes it the declaration of a function of our own; a dot or an arrow, a call of one.
-        for line, match in tree.find(path, rf"(\w[\w>&*]*\s+|[.>:]\s*)?(\bstd::)?\b({functions})\s*\("):
+        for line, match in tree.find(path, rf"(\w[\w>&*]*[ \t]+|[.>:])?(\bstd::)?\b({functions})\s*\("):
             before = (match[1] or "").strip()
             if not before or before in ("return", "else", "do"):
                 yield path, line, f"{match[3]}: let a container or unique_ptr own it"
@@ -91,7 +91,7 @@ def check_environment(tree):
     for path in tree.cpp():
         if path != ENVIRONMENT_READER:
             for line, match in tree.find(path, r"\b(?:secure_)?getenv\b|\benviron\b"):
-                yield path, line, f"{match[0]}: use process_environment(); only {ENVIRONMENT_READER} reads the environment"
+                yield path, line, f"{match[0]}: use process_environment(), of {ENVIRONMENT_READER}"
 
 
 def check_dtype_switches(tree):
@@ -129,8 +129,8 @@ def is_variable(text):
     declaration = re.split(r"[={]", text)[0]
     if "(" in declaration or "operator" in declaration:
         return False  # a function, a macro, or a variable initialised in parentheses, which we do not write
-    if re.match(r"(?:using|typedef|namespace|friend|extern|static_assert|template|concept|class|struct|union|enum|return)\b",
-                declaration):
+    other_words = "using|typedef|namespace|friend|extern|static_assert|template|concept|class|struct|union|enum|return"
+    if re.match(rf"(?:{other_words})\b", declaration):
         return False
     return re.fullmatch(r"[\w:<>,*&\s\[\]]+[\s*&>]\w[\w:]*\s*(?:\[[^\]]*\]\s*)*", declaration) is not None
 
@@ -146,8 +146,9 @@ def is_mutable(text):
 
 def check_sleeps(tree):
     """Tests wait for what they wait for, never for a while."""
+    sleeps = r"\b(?:sleep_for|sleep_until|usleep|nanosleep)\b|(?<![\w.>:])(?:::)?sleep\s*\("
     for path in tree.cpp("tests/"):
-        for line, match in tree.find(path, r"\b(?:sleep_for|sleep_until|usleep|nanosleep)\b|(?<![\w.>:])(?:::)?sleep\s*\("):
+        for line, match in tree.find(path, sleeps):
             yield path, line, f"{match[0].rstrip('( ')}: wait for the event itself"
 
 

@@ -8,20 +8,59 @@ LONG = "\n".join(f"  step({index});" for index in range(80))
 
 SAMPLES = {
     walls.check_include_walls: {
-        "src/transport/ring.hpp": '#include "base/check.hpp"\n#include "schedule/step.hpp" //!\n#include <thread>\n',
-        "src/algorithms/ring.cpp": '#include <vector>\n#include "schedule/step.hpp"\n#include "transport/ring.hpp" //!\n'
-                                   '#include <chrono> //!\n#include <sys/socket.h> //!\n',
-        "src/base/log.cpp": '#include <fmt/format.h>\n#include "kernels/kernels.hpp" //!\n#include "log.hpp" //!\n'
-                            '// #include "kernels/kernels.hpp"\n#include <hwy/highway.h> //!\n#include "hwy/highway.h" //!\n',
-        "src/engine/run.cpp": '#include "kernels/kernels.hpp"\n#include "engine/run.hpp"\n#include "planner/planner.hpp" //!\n',
-        "src/dialects/distributed.cpp": '#include "group/group.hpp"\n#include "engine/run.hpp" //!\n',
-        "src/group/group.cpp": '#include "planner/planner.hpp"\n#include "tools/bench.hpp" //!\n#include "unisono/group.hpp"\n',
+        "src/transport/ring.hpp": """
+#include "base/check.hpp"
+#include "schedule/step.hpp"  //!
+#include <thread>
+""",
+        "src/algorithms/ring.cpp": """
+#include <vector>
+#include "schedule/step.hpp"
+#include "transport/ring.hpp"  //!
+#include <chrono>              //!
+#include <sys/socket.h>        //!
+""",
+        "src/base/log.cpp": """
+#include <fmt/format.h>
+#include "kernels/kernels.hpp"  //!
+#include "log.hpp"              //!
+#include <hwy/highway.h>        //!
+#include "hwy/highway.h"        //!
+// #include "kernels/kernels.hpp"
+""",
+        "src/engine/run.cpp": """
+#include "kernels/kernels.hpp"
+#include "engine/run.hpp"
+#include "planner/planner.hpp"  //!
+""",
+        "src/dialects/distributed.cpp": """
+#include "group/group.hpp"
+#include "engine/run.hpp"  //!
+""",
+        "src/group/group.cpp": """
+#include "planner/planner.hpp"
+#include "tools/bench.hpp"  //!
+#include "unisono/group.hpp"
+""",
         "src/surprise/new.cpp": "//!\n",
-        "include/unisono/group.hpp": '#include <memory>\n#include "unisono/status.hpp"\n#include "base/check.hpp" //!\n'
-                                     "#include <fmt/format.h> //!\n#include <sys/types.h> //!\n",
-        "tools/bench.cpp": '#include <CLI/CLI.hpp>\n#include "tools/bench.hpp"\n#include "engine/run.hpp"\n',
-        "tests/run_test.cpp": '#include <gtest/gtest.h>\n#include "engine/run.hpp"\n#include "tests/support/world.hpp"\n'
-                              '#include "tools/bench.hpp" //!\n',
+        "include/unisono/group.hpp": """
+#include <memory>
+#include "unisono/status.hpp"
+#include "base/check.hpp"  //!
+#include <fmt/format.h>    //!
+#include <sys/types.h>     //!
+""",
+        "tools/bench.cpp": """
+#include <CLI/CLI.hpp>
+#include "tools/bench.hpp"
+#include "engine/run.hpp"
+""",
+        "tests/run_test.cpp": """
+#include <gtest/gtest.h>
+#include "engine/run.hpp"
+#include "tests/support/world.hpp"
+#include "tools/bench.hpp"  //!
+""",
     },
     checks.check_file_length: {
         "src/base/long.cpp": "int line();\n" * 400 + "int line(); //!\n",
@@ -85,12 +124,30 @@ auto lambda = [](int a, int b, int c, int d, int e, int f) { return a; };
 """,
     },
     checks.check_macros: {
-        "src/base/check.hpp": "#define CHECK(condition) \\\n  do {} while (false)\n#define FAULT_POINT(name)\n#define MINE 1 //!\n",
-        "src/group/group.cpp": "#define CHECK(x) //!\n#  define HELPER(x) x //!\nHWY_ATTR void f(); //!\n// #define X\n",
-        "src/kernels/sum.cpp": '#define HWY_TARGET_INCLUDE "kernels/sum.cpp"\nHWY_BEFORE_NAMESPACE();\n',
+        "src/base/check.hpp": """
+#define CHECK(condition) \\
+  do {} while (false)
+#define FAULT_POINT(name)
+#define MINE 1  //!
+""",
+        "src/group/group.cpp": """
+#define CHECK(x)         //!
+#  define HELPER(x) x    //!
+HWY_ATTR void f();       //!
+// #define X
+""",
+        "src/kernels/sum.cpp": """
+#define HWY_TARGET_INCLUDE "kernels/sum.cpp"
+HWY_BEFORE_NAMESPACE();
+""",
     },
     checks.check_goto: {
-        "src/base/jump.cpp": 'void f() {\n  goto end; //!\n  // goto is a word\n  print("goto");\n  int goto_count;\n}\n',
+        "src/base/jump.cpp": """
+goto end;  //!
+// goto is a word
+print("goto");
+int goto_count;
+""",
     },
     checks.check_owning_pointers: {
         "src/dialects/default_world.cpp": "static World* world = new World;\n",
@@ -117,13 +174,23 @@ void* operator new(size_t bytes);
     },
     checks.check_environment: {
         "src/base/settings.cpp": 'auto home = getenv("HOME");\n',
-        "src/group/group.cpp": 'auto home = std::getenv("HOME"); //!\nextern char** environ; //!\nEnvironment environment;\nsetenv(1);\n',
+        "src/group/group.cpp": """
+auto home = std::getenv("HOME");  //!
+extern char** environ;            //!
+Environment environment;
+setenv(1);
+""",
         "tests/live_test.cpp": 'auto home = ::getenv("HOME"); //!\n',
     },
     checks.check_dtype_switches: {
-        "src/kernels/reduce.cpp": "switch (dtype) {\n case DType::int8: break;\n}\n",
-        "src/group/group.cpp": "switch (dtype) {\n case DType::int8: break; //!\n case unisono::DType::int16: break; //!\n}\n"
-                               "using enum DType; //!\nif (dtype == DType::int8) {}\nreturn in_case(DType::int8);\n",
+        "src/kernels/reduce.cpp": "case DType::int8: break;\n",
+        "src/group/group.cpp": """
+case DType::int8: break;            //!
+case unisono::DType::int16: break;  //!
+using enum DType;                   //!
+if (dtype == DType::int8) {}
+return in_case(DType::int8);
+""",
     },
     checks.check_globals: {
         "src/dialects/default_world.cpp": "World* world = nullptr;\n",
@@ -172,8 +239,14 @@ void function() {
         "tests/global_test.cpp": "int counter = 0;\n",
     },
     checks.check_sleeps: {
-        "tests/slow_test.cpp": "std::this_thread::sleep_for(1s); //!\nusleep(3); //!\n::sleep(3); //!\nsleep(1); //!\nrank.sleep(3);\n"
-                               "// sleep_for\n",
+        "tests/slow_test.cpp": """
+std::this_thread::sleep_for(1s);  //!
+usleep(3);                        //!
+::sleep(3);                       //!
+sleep(1);                         //!
+rank.sleep(3);
+// sleep_for
+""",
         "src/base/clock.cpp": "nanosleep(&time, nullptr);\n",
     },
     checks.check_atomics_are_argued: {
@@ -187,13 +260,41 @@ void function() {
         "README.md": "FIX" + "ME //!\n",
     },
     documents.check_links: {
-        "README.md": "[good](docs/page.md) and [bad](docs/none.md) //!\n[web](https://example.org/none)\n`[code](none.md)`\n"
-                     "[heading](docs/page.md#two-words-and-more) [no heading](docs/page.md#three) //!\n```\n[fenced](none.md)\n```\n"
-                     "[here](#title)\n# Title\n[directory](docs)\n",
-        "docs/page.md": "# One\n## Two words, and `more`\n[up](../README.md#title) [中](#中文)\n[wrong](README.md) //!\n## 中文\n",
+        "README.md": """
+# Title
+[good](docs/page.md) and [bad](docs/none.md) //!
+[web](https://example.org/none) and `[code](none.md)`
+[heading](docs/page.md#two-words-and-more) and [none](docs/page.md#three) //!
+[here](#title) and [a directory](docs)
+```
+[fenced](none.md)
+```
+""",
+        "docs/page.md": """
+# One
+## Two words, and `more`
+[up](../README.md#title) [中](#中文)
+[wrong](README.md) //!
+## 中文
+""",
     },
     documents.check_readme_snippets: {
-        "README.md": "<!-- test: program.cpp -->\n```cpp\nint x;\n```\n\n```cpp //!\nint y;\n```\n``` //!\nwhat\n```\n```text\nprints\n```\n",
+        "README.md": """
+<!-- test: program.cpp -->
+```cpp
+int x;
+```
+
+```cpp //!
+int y;
+```
+``` //!
+what
+```
+```text
+prints
+```
+""",
         "docs/page.md": "```cpp\nint z;\n```\n",
     },
     builds.check_sources_are_built: {

@@ -42,7 +42,7 @@ class Tree:
                 yield path.name
         for directory in CODE_DIRECTORIES + ("docs", "cmake", ".ci"):
             for parent, directories, names in os.walk(self.root / directory):
-                directories[:] = [name for name in directories if name != "__pycache__" and not name.startswith("build")]
+                directories[:] = [name for name in directories if name not in ("__pycache__", "build")]
                 yield from (os.path.relpath(os.path.join(parent, name), self.root) for name in names)
 
     def cpp(self, *starts):
@@ -189,14 +189,14 @@ def kind_of_brace(head):
     """What the brace after this text opens: namespace, class, function, or value (an initialiser, an enum)."""
     if re.match(r"\s*(?:inline\s+)?namespace\b", head) or head.strip() == "extern":
         return "namespace"
-    if "(" not in head and re.match(r"\s*(?:(?:typedef|static|inline|constexpr|const)\s+)*(?:class|struct|union)\b", head):
+    if "(" not in head and re.match(r"\s*(?:(?:typedef|static|inline|const)\s+)*(?:class|struct|union)\b", head):
         return "value" if "=" in head else "class"
     opens = parameter_list(head)
     if opens is None:
         return "value"
     after = head[closing(head, opens) + 1:]
-    in_initialiser_list = re.match(r"\s*(?:noexcept\s*(?:\(.*?\)\s*)?)?:(?!:)", after) and re.search(r"[\w>]\s*$", after)
-    return "value" if in_initialiser_list else "function"
+    has_initialisers = re.match(r"\s*(?:noexcept\s*(?:\(.*?\)\s*)?)?:(?!:)", after)
+    return "value" if has_initialisers and re.search(r"[\w>]\s*$", after) else "function"
 
 
 def scan(code):
