@@ -57,6 +57,8 @@ void expect_error(const std::function<void()>& call, const std::vector<std::stri
 // One rank's arguments are refused: an ArgumentError there, a PeerArgumentError naming it on the others, and the group
 // goes on. `word` is in both texts.
 void expect_refusal(TestWorld& world, int refuser, const std::function<void()>& call, const std::string& word);
+// Everybody's are: an ArgumentError with these words on every rank of the group, and the group goes on.
+void expect_all_refuse(const std::function<void()>& call, const std::vector<std::string>& words, const GroupHandle& group = {});
 // A MismatchError with these words on every rank, and the group goes on.
 void expect_mismatch(const std::function<void()>& call, const std::vector<std::string>& words);
 
@@ -64,11 +66,11 @@ void expect_mismatch(const std::function<void()>& call, const std::vector<std::s
 
 struct How {                            // what a sample call is told
   int me = 0;                           // the world's number of this rank
-  std::vector<int> members;             // of the group, in its order
-  GroupHandle group;                    // the group for distributed
+  std::vector<int> members = {};        // of the group, in its order
+  GroupHandle group = {};               // the group for distributed
   std::string name = comm_func::world;  // the group for comm_func
   bool async_op = false;
-  std::optional<double> timeout_s;
+  std::optional<double> timeout_s = {};
 };
 
 struct Buffers {

@@ -20,8 +20,7 @@ void uneven_sizes(TestWorld& world) {
   distributed::reduce_scatter(view(output), list);
   EXPECT_EQ(output, Ints(output.size(), 3 * (world.rank() + 1)));
   Ints wrong(size_t(world.rank() + 2));
-  expect_error<ArgumentError>([&] { distributed::reduce_scatter(view(wrong), list); }, {"output has"});
-  distributed::barrier();
+  expect_all_refuse([&] { distributed::reduce_scatter(view(wrong), list); }, {"output has"});
 }
 
 constexpr Row rows[] = {
@@ -30,8 +29,7 @@ constexpr Row rows[] = {
        distributed::reduce_scatter(view(output), one_by_one(input));
        EXPECT_EQ(output, Ints{world.rank() == 0 ? 33 : 30 * (world.rank() + 1)});
        const Ints fixed = {0};
-       expect_error<ArgumentError>([&] { distributed::reduce_scatter(view(fixed), one_by_one(input)); }, {"output", "const memory"});
-       distributed::barrier();
+       expect_all_refuse([&] { distributed::reduce_scatter(view(fixed), one_by_one(input)); }, {"output", "const memory"});
        distributed::reduce_scatter(one_by_one(input)[size_t(world.rank())], one_by_one(input));  // its own element as output
        EXPECT_EQ(input[size_t(world.rank())], output[0]);
      }},
@@ -118,9 +116,8 @@ constexpr Row rows[] = {
        expect_refusal(world, 1, [&] { comm_func::reduce_scatter_tensor(view(input)); },
                       "dim 0 of tensor is 4, which is not divisible by the group's 3 ranks");
        Ints twelve(12);  // the count is divisible by 3, and dim 0 is not
-       expect_error<ArgumentError>([&] { comm_func::reduce_scatter_tensor(view(twelve, {4, 3})); }, {"dim 0"});
-       distributed::barrier();
-       expect_error<ArgumentError>([&] { comm_func::reduce_scatter_tensor(view(output, {})); }, {"no dim 0"});
+       expect_all_refuse([&] { comm_func::reduce_scatter_tensor(view(twelve, {4, 3})); }, {"dim 0"});
+       expect_all_refuse([&] { comm_func::reduce_scatter_tensor(view(output, {})); }, {"no dim 0"});
      }},
     {"reduce_scatter_tensor.op", [](TestWorld& world) {
        Ints input(3, world.rank() + 1), output(1);

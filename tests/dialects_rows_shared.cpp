@@ -216,6 +216,11 @@ void expect_refusal(TestWorld& world, int refuser, const std::function<void()>& 
   distributed::barrier();
 }
 
+void expect_all_refuse(const std::function<void()>& call, const std::vector<std::string>& words, const GroupHandle& group) {
+  expect_error<ArgumentError>(call, words);
+  distributed::barrier({.group = group});
+}
+
 void expect_mismatch(const std::function<void()>& call, const std::vector<std::string>& words) {
   expect_error<MismatchError>(call, words);
   distributed::barrier();

@@ -165,33 +165,34 @@ T divided(T value, int ranks) {
 template <class Codec>
 Bytes reduce(const Reduction& reduction, std::span<const Bytes> sources, bool contributions, bool complete) {
   using Stored = typename Codec::Stored;
+  using Value = typename Codec::Value;
   Bytes result(sources[0].size());
   for (size_t at = 0; at < result.size(); at += sizeof(Stored)) {
-    std::vector<typename Codec::Value> level;
+    std::vector<Value> level;
     for (const Bytes& source : sources) {
       Stored stored;
       std::memcpy(&stored, source.data() + at, sizeof(stored));
       level.push_back(Codec::read(stored));
       if (reduction.op.kind == ReduceKind::premul_sum && contributions)
-        level.back() = scaled<typename Codec::Value>(level.back(), reduction.op.factor);
+        level.back() = scaled<Value>(level.back(), reduction.op.factor);
     }
     while (level.size() > 1) {
-      std::vector<typename Codec::Value> next;
+      std::vector<Value> next;
       for (size_t index = 0; index + 1 < level.size(); index += 2)
-        next.push_back(combined<typename Codec::Value>(reduction.op.kind, level[index], level[index + 1]));
+        next.push_back(combined<Value>(reduction.op.kind, level[index], level[index + 1]));
       if (level.size() % 2 == 1) next.push_back(level.back());
       level = next;
     }
-    typename Codec::Value total = level[0];
-    if (reduction.op.kind == ReduceKind::avg && complete) total = divided<typename Codec::Value>(total, reduction.ranks);
+    Value total = level[0];
+    if (reduction.op.kind == ReduceKind::avg && complete) total = divided<Value>(total, reduction.ranks);
     const Stored stored = Codec::write(total);
     std::memcpy(result.data() + at, &stored, sizeof(stored));
   }
   return result;
 }
 
-// Numbers to reduce: tame ones are small and round to something of interest; wild ones are any bits at all, with the odd
-// ones out more often than chance would have them.
+// Numbers to reduce: tame ones are small and round to something of interest; wild ones are any bits at all, with zeros,
+// infinities, NaN and the smallest and largest more often than chance would have them.
 template <class Codec>
 Bytes numbers(std::mt19937_64& random, size_t count, bool wild) {
   using Stored = typename Codec::Stored;
@@ -204,8 +205,8 @@ Bytes numbers(std::mt19937_64& random, size_t count, bool wild) {
   };
   if constexpr (std::is_floating_point_v<Value>) {
     using Limits = std::numeric_limits<Value>;
-    const Value special[] = {0, -Value{0}, Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(),
-                             Limits::denorm_min(), -Limits::denorm_min(), Limits::min(), Limits::max(), Limits::lowest()};
+    const Value special[] = {0, -Value{0}, Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN(), Limits::max(),
+                             Limits::lowest(), Limits::min(), Limits::denorm_min(), -Limits::denorm_min()};
     for (size_t index = 0; index < count; ++index) {
       const auto number = static_cast<Value>(static_cast<int64_t>(random() % 4001) - 2000);
       if (!wild) put(index, std::ldexp(number, -static_cast<int>(random() % 12)));
@@ -252,7 +253,7 @@ inline constexpr Row rows[] = {
 // Memory at any distance from an aligned address, with bytes around it that nobody may touch.
 class Buffer {
  public:
-  Buffer(size_t size, size_t offset) : bytes_(size + 2 * margin, untouched), size_(size), offset_(offset % 17) {}
+  Buffer(size_t size, size_t offset) : bytes_(size + 2 * margin, untouched), offset_(offset % 17) {}
   Buffer(const Bytes& content, size_t offset) : Buffer(content.size(), offset) {
     std::copy(content.begin(), content.end(), data());
   }
@@ -268,7 +269,6 @@ class Buffer {
   static constexpr size_t margin = 128;
   static constexpr std::byte untouched{0xA5};
   std::vector<std::byte> bytes_;
-  size_t size_;
   size_t offset_;
 };
 

@@ -124,7 +124,8 @@ TEST(Reduce, alignment_does_not_matter) {
     const Bytes expected = each.reduce(reduction, input.contents, true, true);
     on_every_target([&] {
       for (size_t offset = 0; offset < 17 * 17; ++offset) {
-        Buffer left(input.contents[0], offset), right(input.contents[1], offset / 17), target(expected.size(), offset / 5);
+        Buffer left(input.contents[0], offset), right(input.contents[1], offset / 17);
+        Buffer target(expected.size(), offset / 5);
         const void* const sources[] = {left.data(), right.data()};
         reduce(reduction, {.target = target.data(), .sources = sources, .count = 67});
         ASSERT_TRUE(target.begins_with(expected, expected.size())) << offset;
@@ -252,7 +253,8 @@ TEST(SmallFloats, every_pair_of_8_bit_floats_is_reduced_with_one_rounding) {
 TEST(SmallFloats, every_16_bit_float_survives_and_is_rounded_to_the_nearest) {
   const std::vector<uint16_t> codes = every_code<uint16_t>();
   for (const DType dtype : {DType::float16, DType::bfloat16}) {
-    for (const int ranks : {1, 2, 3, 7, 4096}) expect_as_the_reference<uint16_t>({dtype, ReduceOp::avg, ranks}, {codes});
+    for (const int ranks : {1, 2, 3, 7, 4096})
+      expect_as_the_reference<uint16_t>({dtype, ReduceOp::avg, ranks}, {codes});
     std::mt19937_64 random(1);
     for (int round = 0; round < 24; ++round) {
       std::vector<uint16_t> near, far;  // within a few binades, where ties are, and anywhere

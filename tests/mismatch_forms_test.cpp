@@ -177,7 +177,7 @@ TEST(MismatchedWork, a_queue_of_different_calls_fails_without_being_waited_for) 
       for (int call = 0; call < calls; ++call)
         works.push_back(make_call(world.group(), scratches[static_cast<size_t>(call)], {.count = 3 + world.rank(), .async_op = true}));
       EXPECT_TRUE(await([&] { return works.back()->is_completed(); }));
-      EXPECT_LT(static_cast<double>(now_ns() - started_ns) * 1e-9, calls * 1.0);
+      EXPECT_LT(static_cast<double>(now_ns() - started_ns) * 1e-9, 5.0);
       for (int call = 0; call < calls; ++call) {
         EXPECT_EQ(works[static_cast<size_t>(call)]->exception().code(), ErrorCode::mismatch) << works[static_cast<size_t>(call)]->exception().text();
         EXPECT_TRUE(scratches[static_cast<size_t>(call)].is_untouched());

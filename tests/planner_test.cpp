@@ -35,7 +35,7 @@ TEST(Rules, all_reduce_goes_by_size) {
 }
 
 TEST(Rules, two_ranks_stay_with_one_round_for_longer) {
-  Query query{.collective = Collective::all_reduce, .ranks = 2, .bytes = 64_KiB};
+  Query query{.collective = Collective::all_reduce, .ranks = 2, .bytes = 16_MiB};
   EXPECT_EQ(choice(query), "one_shot");
   query.bytes += 1;
   EXPECT_EQ(choice(query), "two_shot");
@@ -46,15 +46,19 @@ TEST(Rules, two_ranks_stay_with_one_round_for_longer) {
 }
 
 TEST(Rules, peer_reads_are_used_where_they_win) {
-  Query query{.collective = Collective::all_reduce, .ranks = 4, .bytes = 1_MiB, .peer_reads = true};
+  Query query{.collective = Collective::all_reduce, .ranks = 4, .bytes = 4_MiB, .peer_reads = true};
   EXPECT_EQ(choice(query), "two_shot_direct");
   query.bytes = 16_MiB;
   EXPECT_EQ(choice(query), "two_shot_direct");
   query.bytes = 16_MiB + 1;
   EXPECT_EQ(choice(query), "two_shot");
-  query.bytes = 1_MiB - 1;
+  query.bytes = 4_MiB - 1;
   EXPECT_EQ(choice(query), "two_shot");
-  query = {.collective = Collective::all_reduce, .ranks = 4, .bytes = 1_MiB, .crowded = true, .peer_reads = true};
+  query = {.collective = Collective::all_reduce, .ranks = 2, .bytes = 2_MiB, .peer_reads = true};
+  EXPECT_EQ(choice(query), "two_shot_direct");
+  query = {.collective = Collective::all_reduce, .ranks = 8, .bytes = 4_MiB, .peer_reads = true};
+  EXPECT_EQ(choice(query), "two_shot");
+  query = {.collective = Collective::all_reduce, .ranks = 4, .bytes = 4_MiB, .crowded = true, .peer_reads = true};
   EXPECT_EQ(choice(query), "two_shot");
 }
 
@@ -171,7 +175,7 @@ TEST(Plans, have_tiles_that_fit_a_slot_set) {
 TEST(Plans, are_larger_in_tiles_when_crowded) {
   Planner planner;
   Query query{.collective = Collective::all_reduce, .ranks = 2, .bytes = 64_MiB, .set_bytes = 4_MiB};
-  EXPECT_EQ(planner.plan(query).value()->tile_bytes, 64_KiB);
+  EXPECT_EQ(planner.plan(query).value()->tile_bytes, 32_KiB);
   query.crowded = true;
   EXPECT_EQ(planner.plan(query).value()->tile_bytes, 1_MiB);
 }
@@ -185,7 +189,7 @@ TEST(Plans, differ_in_fingerprint_when_algorithm_or_tiling_differ) {
     return planner.plan(asked).value()->fingerprint();
   };
   EXPECT_EQ(fingerprint(query, "", 0), fingerprint(other_rank, "", 0));
-  EXPECT_NE(fingerprint(query, "", 0), fingerprint(query, "all_reduce=one_shot", 0));
+  EXPECT_NE(fingerprint(query, "", 0), fingerprint(query, "all_reduce=two_shot", 0));
   EXPECT_NE(fingerprint(query, "", 0), fingerprint(query, "", 4096));
 }
 
@@ -250,14 +254,14 @@ TEST(Overrides, that_cannot_be_followed_are_refused_with_the_reason) {
 }
 
 TEST(Explain, gives_choice_reason_cost_steps_and_what_to_set) {
-  Result<std::string> text = explain({.query = {.collective = Collective::all_reduce, .ranks = 2, .bytes = 1_MiB}});
+  Result<std::string> text = explain({.query = {.collective = Collective::all_reduce, .ranks = 4, .bytes = 1_MiB}});
   ASSERT_TRUE(text.ok());
   for (std::string_view part :
-       {"all_reduce of 1 MiB among 2 ranks\n", "choice:     two_shot\n",
-        "why:        each byte is staged once each way", "2 slots of 64 KiB, 2 in flight",
-        "predicted:  178.5 us, 2 rounds, the busiest rank reads 1 MiB", "schedule all_reduce two_shot rank 0 of 2",
-        "schedule all_reduce two_shot rank 1 of 2", "    7  read_peer stage[0] of 0 -> output[0]\n",
-        "  one_shot         188.8 us, 1 round", "  slot             holds at most 8 KiB of each rank",
+       {"all_reduce of 1 MiB among 4 ranks\n", "choice:     two_shot\n",
+        "why:        each byte is staged once each way", "4 slots of 32 KiB, 2 in flight",
+        "predicted:  241.4 us, 2 rounds, the busiest rank reads 1.5 MiB", "schedule all_reduce two_shot rank 0 of 4",
+        "schedule all_reduce two_shot rank 3 of 4", "    9  read_peer stage[0] of 0 -> output[0]\n",
+        "  one_shot         461.5 us, 1 round", "  slot             holds at most 8 KiB of each rank",
         "UNISONO_PLAN=\"all_reduce=NAME\""})
     EXPECT_TRUE(contains(*text, part)) << part << "\nis not in\n" << *text;
 }

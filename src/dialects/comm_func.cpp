@@ -70,7 +70,7 @@ TensorAndHandle all_gather_into_tensor(const TensorView& tensor, const Options& 
   Tensor output;
   if (checked.ok()) {
     Shape shape = tensor.shape.dims() == 0 ? Shape{1} : tensor.shape;
-    shape[0] *= group->size();
+    if (__builtin_mul_overflow(shape[0], group->size(), &shape[0])) shape[0] = -1;  // a shape that cannot be
     checked = make_output(output, tensor.dtype, shape);
     call.output = pieces(output);
   }

@@ -68,6 +68,8 @@ Status check_reduce_scatter(const Group& group, const TensorView& output, std::s
 // The whole of one tensor is N times the other: as a concatenation on dim 0, or as a stack (N, *shape).
 Status check_into(const char* name, const TensorView& large, const TensorView& small, int ranks) {
   RETURN_IF_ERROR(check_same_dtype(name, large, small.dtype));
+  if (small.count() > INT64_MAX / ranks)
+    return {ErrorCode::argument, fmt::format("{} would have {} times {} elements, which cannot be", name, ranks, small.count())};
   return check_count(name, large, small.count() * ranks, "as many as the other tensor has, times the ranks of the group");
 }
 

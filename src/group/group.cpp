@@ -17,6 +17,12 @@ namespace {
 
 constexpr uint32_t turns_between_looks = 16;  // but every turn where ranks are crowded, since each may be followed by a sleep
 
+
+// Peers find their way in contiguous memory only. What an all_gather fills may be a list: nobody reads that.
+bool peers_can_read(const Call& call) {
+  return !call.input.is_list() && (!call.output.is_list() || call.kind == Collective::all_gather);
+}
+
 }  // namespace
 
 Group::Group(GroupParts parts, Arena& arena)
@@ -131,7 +137,7 @@ Status Group::plan(const Call& call) {
                                .root = call.root,
                                .bytes = piece_bytes(call, size()),
                                .crowded = policy_.crowded,
-                               .peer_reads = parts_.world->peer_reads() && !call.input.is_list() && !call.output.is_list(),
+                               .peer_reads = parts_.world->peer_reads() && peers_can_read(call),
                                .set_bytes = lanes_.set_bytes()});
   if (!chosen.ok()) return chosen.status();
   const Plan& plan = **chosen;

@@ -88,7 +88,7 @@ void World::settle_policy() {
   cores_ = count(together);
   if (quota != 0) cores_ = std::min(cores_, static_cast<int>(quota));
   policy_.crowded = size() > cores_;
-  policy_.spin_ns = settings().spin_us * 1000;
+  policy_.spin_ns = policy_.patience_ns = settings().spin_us * 1000;
   policy_.global_barrier = joined_.global_barrier;
   peer_reads_ = readable && size() > 1;
 }

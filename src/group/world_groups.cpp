@@ -82,7 +82,8 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
     return {ErrorCode::timeout, fmt::format("group \"{}\" of ranks [{}] was not made: rank {} has not come", parts.name,
                                             fmt::join(parts.ranks, ", "), missing), missing};
   };
-  RETURN_IF_ERROR(wait_until_done(head(), policy_, turn, examine));
+  WaitPolicy policy = policy_;
+  RETURN_IF_ERROR(wait_until_done(head(), policy, turn, examine));
   if (found == parts.members.size()) return Status::success();
   BoardEntry* entry = find_entry(parts.members[found].head(), parts.board_key);
   return {ErrorCode::mismatch,

@@ -1,9 +1,12 @@
 // The 8- and 16-bit float formats: widened exactly to float32, narrowed with one rounding to nearest, ties to even.
 // Compiled once per instruction set, hence the toggling guard.
 //
-// Integer arithmetic throughout, except for float16 where the instruction set converts it: what Highway offers without
-// such instructions truncates, and its bfloat16 conversion loses NaN. No step reads or makes a float32 denormal from a
-// normal number, so a thread that flushes denormals to zero still gets the small values of these formats.
+// Integer arithmetic throughout, except for float16 where the instruction set converts it: what Highway offers else
+// truncates. No step of float16 and of the 8-bit floats needs a denormal float32, so their own denormals also survive
+// in a thread that flushes denormals to zero.
+//
+// NaN: whatever is stored is the one positive quiet NaN of its format. Which of two NaNs an addition hands on differs
+// between instruction sets, and compilers swap operands; ranks on unlike machines must still get the same bits.
 #if defined(UNISONO_KERNELS_FORMATS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef UNISONO_KERNELS_FORMATS_INL
 #undef UNISONO_KERNELS_FORMATS_INL
@@ -12,6 +15,7 @@
 #endif
 
 #include <cstdint>
+#include <limits>
 
 #include "kernels/memory-inl.hpp"
 #include "kernels/targets.hpp"
@@ -30,7 +34,7 @@ HWY_INLINE hn::Vec<Tag> with_one_nan(Tag tag, hn::Vec<Tag> value) {
   return hn::IfThenElse(hn::IsNaN(value), hn::Set(tag, std::numeric_limits<hn::TFromD<Tag>>::quiet_NaN()), value);
 }
 
-// The upper half of a float32.
+// The upper half of a float32. A quick format is one that takes few instructions to load.
 struct Bfloat16 {
   using Stored = uint16_t;
   static constexpr bool is_quick = true;
@@ -55,15 +59,15 @@ struct Bfloat16 {
   }
 };
 
-// A format of a sign, an exponent and a mantissa, narrower in both than float32. `max_finite` is the code of its largest
-// number; the code after it is infinity, or the only NaN where the format has no infinity.
+// A format with fewer bits of exponent and of mantissa than float32. `max_finite` is the code of its largest number;
+// the code after it is infinity, or the only NaN where the format has no infinity.
 template <typename StoredType, int mantissa_bits, int bias, int max_finite, bool has_infinity>
 struct SmallFloat {
   using Stored = StoredType;
   static constexpr bool is_quick = false;
   static constexpr int bit_count = 8 * sizeof(Stored);
   static constexpr int magnitude_mask = (1 << (bit_count - 1)) - 1;
-  static constexpr int drop = 23 - mantissa_bits;             // how many mantissa bits float32 has more
+  static constexpr int drop = 23 - mantissa_bits;  // how many mantissa bits float32 has more
   static constexpr int rebias = (127 - bias) << 23;
   static constexpr int one_exponent = 1 << 23;
   static constexpr int nan_code = max_finite + 1 + (has_infinity ? 1 << (mantissa_bits - 1) : 0);
@@ -94,8 +98,8 @@ struct SmallFloat {
     const hn::RebindToUnsigned<decltype(tag)> unsigned_bits;
     const auto given = hn::BitCast(bits, value);
     const auto magnitude = hn::And(given, hn::Set(bits, float32_magnitude));
-    const auto sign = hn::BitCast(bits, hn::ShiftRight<32 - bit_count>(
-        hn::BitCast(unsigned_bits, hn::Xor(given, magnitude))));
+    const auto sign_bit = hn::BitCast(unsigned_bits, hn::Xor(given, magnitude));
+    const auto sign = hn::BitCast(bits, hn::ShiftRight<32 - bit_count>(sign_bit));
     const auto odd = hn::And(hn::ShiftRight<drop>(magnitude), hn::Set(bits, 1));
     const auto almost_half = hn::Set(bits, (1 << (drop - 1)) - 1 - rebias);
     const auto normal = hn::ShiftRight<drop>(hn::Add(hn::Add(magnitude, almost_half), odd));

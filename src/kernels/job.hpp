@@ -1,5 +1,5 @@
-// What passes between kernels.cpp and the vector code: one Job, the names of the lanes, and the families of kernels.
-// Nothing here depends on the instruction set; the families are defined in sums.cpp, products.cpp, orders.cpp, bits.cpp.
+// What passes between kernels.cpp and the vector code: one Job, the names of the lanes, and the families of kernels,
+// which are in sums.cpp, products.cpp, orders.cpp and bits.cpp. Nothing here depends on the instruction set.
 #pragma once
 
 #include <cstddef>
@@ -35,10 +35,10 @@ struct Job {
   void* target = nullptr;
   void* second_target = nullptr;
   std::span<const void* const> sources;
-  size_t count = 0;            // of lanes, which may be fewer or more than elements of the dtype
-  double factor = 1.0;         // scaled_sum: what each source is multiplied by first
-  uint64_t whole_factor = 1;   // the same for integer lanes, modulo 2^64
-  double divisor = 1.0;        // scaled_sum of float lanes: what the total is divided by
+  size_t count = 0;           // of lanes; an element may make several
+  double factor = 1.0;        // scaled_sum: what each source is multiplied by first
+  uint64_t whole_factor = 1;  // the same for integer lanes, modulo 2^64
+  double divisor = 1.0;       // scaled_sum of float lanes: what the total is divided by
 };
 
 using Kernel = void (*)(const Job& job);

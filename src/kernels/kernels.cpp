@@ -120,10 +120,12 @@ static_assert(in_order_of_dtypes());
 
 const Row& row_of(DType dtype) { return rows[static_cast<size_t>(dtype)]; }
 
-// The column of each ReduceKind, in its order. A contribution that is scaled, or a float total that is divided, goes
-// through scaled_sum instead.
+// The column of each ReduceKind, in its order. Where avg divides or premul_sum multiplies, it is scaled_sum instead.
 constexpr Choice Row::*columns[] = {&Row::sum,  &Row::sum, &Row::product, &Row::min, &Row::max,
                                     &Row::band, &Row::bor, &Row::bxor,    &Row::sum};
+static_assert(std::size(columns) == static_cast<size_t>(ReduceKind::premul_sum) + 1);
+
+const Choice& choice_of(const Row& row, ReduceKind kind) { return row.*columns[static_cast<size_t>(kind)]; }
 
 bool is_scaled(ReduceKind kind) { return kind == ReduceKind::avg || kind == ReduceKind::premul_sum; }
 
@@ -180,7 +182,7 @@ Status check_reduction(const Reduction& reduction) {
   const std::string_view op = name_of(kind);
   const std::string_view dtype = name_of(reduction.dtype);
   if (row.sum.family == nullptr) return refused("{} of {}: numbers of this dtype can be moved, not reduced", op, dtype);
-  if ((row.*columns[static_cast<size_t>(kind)]).family == nullptr) {
+  if (choice_of(row, kind).family == nullptr) {
     if (kind == ReduceKind::min || kind == ReduceKind::max)
       return refused("{} of {}: complex numbers have no order", op, dtype);
     return refused("{} of {}: bitwise operations need integers or bool", op, dtype);
@@ -190,19 +192,21 @@ Status check_reduction(const Reduction& reduction) {
   if (kind == ReduceKind::avg && reduction.ranks < 1)
     return refused("{} of {}: cannot divide by {} ranks", op, dtype, reduction.ranks);
   const double factor = reduction.op.factor;
-  if (kind == ReduceKind::premul_sum && row.divide != nullptr && (!std::isfinite(factor) || factor != std::trunc(factor)))
+  const bool is_whole = std::isfinite(factor) && factor == std::trunc(factor);
+  if (kind == ReduceKind::premul_sum && row.divide != nullptr && !is_whole)
     return refused("{} of {}: integers need a whole factor, not {}", op, dtype, factor);
   return Status::success();
 }
 
 void reduce(const Reduction& reduction, const Operands& operands) {
   CHECK(!operands.sources.empty());
+  if (operands.count == 0) return;  // pointers may be null then
   const Row& row = row_of(reduction.dtype);
   const ReduceKind kind = reduction.op.kind;
   const bool divides = kind == ReduceKind::avg && operands.complete && reduction.ranks != 1;
   const bool multiplies = kind == ReduceKind::premul_sum && operands.contributions && reduction.op.factor != 1.0;
   if (divides || multiplies) return reduce_scaled(row, reduction, operands);
-  const Choice& choice = row.*columns[static_cast<size_t>(kind)];
+  const Choice& choice = choice_of(row, kind);
   CHECK(choice.family != nullptr);
   run(choice, job_of(choice, operands));
 }

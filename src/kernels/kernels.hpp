@@ -2,8 +2,10 @@
 //
 // Order: sources are given lower rank first and combined by one fixed tree: pair neighbours, carry the odd one up,
 // so ((0+1)+(2+3))+4. Every algorithm that hands all contributions to one call therefore gets the same bits.
-// 8- and 16-bit floats are widened to float32, combined there, and rounded once. Integers wrap.
-// NaN propagates through sum, product, avg, min and max.
+// 8- and 16-bit floats are widened to float32, combined there, and rounded once, ties to even. Integers wrap.
+// NaN propagates through sum, product, avg, min and max, and comes out as the one positive quiet NaN of the dtype; -0
+// is less than +0. So an element's bits depend on its inputs alone: not on where it lies in memory, on how many others
+// are reduced with it, or on the instruction set.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,7 @@
-// What the numbers of a lane look like in memory and in a register: plain numbers, complex numbers, 8- and 16-bit floats.
+// What the numbers of a lane look like in memory and in a register: plain numbers, complex numbers, small floats.
 // Compiled once per instruction set, hence the toggling guard. Lanes that only min and max need are in orders.cpp.
 //
-// NaN: whatever is stored is the one positive quiet NaN of its format. Which of two NaNs an addition hands on differs
-// between instruction sets, and compilers swap operands; ranks on unlike machines must still get the same bits.
+// These are the parts of a recipe (see pass-inl.hpp) that do not depend on the operation.
 #if defined(UNISONO_KERNELS_LANES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef UNISONO_KERNELS_LANES_INL
 #undef UNISONO_KERNELS_LANES_INL
@@ -10,10 +9,9 @@
 #define UNISONO_KERNELS_LANES_INL
 #endif
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <cstring>
 
 #include "kernels/formats-inl.hpp"
 #include "kernels/memory-inl.hpp"
@@ -24,8 +22,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace unisono::HWY_NAMESPACE {
 
-// How many sources a kernel combines in straight-line code; where loading one is long, so that code is better short.
+// A compromise between speed and code. Where a single load is already long, two must do.
 constexpr size_t usual_group_size = 4;
+constexpr size_t small_group_size = 2;
 
 // Integers, float32 and float64: computed as they are stored.
 template <typename Number>
@@ -59,27 +58,29 @@ struct BooleanLanes : PlainLanes<uint8_t> {
   }
 };
 
-// Two vectors that are computed on alike.
+// What lies at even and at odd places in memory. The constructors are written out because those that the compiler makes
+// would not be compiled for the instruction set at hand.
 template <class V>
 struct Pair {
+  HWY_INLINE Pair() {}
+  HWY_INLINE Pair(V at_even, V at_odd) : even(at_even), odd(at_odd) {}
+
   V even, odd;
 };
 
-// Real and imaginary parts in a register each.
+// Real parts are at even places, imaginary parts at odd ones.
 template <typename Number>
 struct ComplexLanes {
   using Stored = Number;
   using Tag = hn::ScalableTag<Number>;
-  struct Register {
-    hn::Vec<Tag> real, imaginary;
-  };
+  using Register = Pair<hn::Vec<Tag>>;
   static constexpr size_t lane_count = hn::MaxLanes(Tag());
   static constexpr size_t stored_per_lane = 2;
   static constexpr size_t group_size = usual_group_size;
 
   HWY_INLINE Register load(const Stored* from, Whole) const {
     Register value;
-    hn::LoadInterleaved2(Tag(), from, value.real, value.imaginary);
+    hn::LoadInterleaved2(Tag(), from, value.even, value.odd);
     return value;
   }
   HWY_INLINE Register load(const Stored* from, Part part) const {
@@ -88,10 +89,10 @@ struct ComplexLanes {
     return load(numbers, Whole{});
   }
   HWY_INLINE Register pack(Register value) const {
-    return {with_one_nan(Tag(), value.real), with_one_nan(Tag(), value.imaginary)};
+    return {with_one_nan(Tag(), value.even), with_one_nan(Tag(), value.odd)};
   }
   HWY_INLINE void save(Register packed, Stored* to, Whole) const {
-    hn::StoreInterleaved2(packed.real, packed.imaginary, Tag(), to);
+    hn::StoreInterleaved2(packed.even, packed.odd, Tag(), to);
   }
   HWY_INLINE void save(Register packed, Stored* to, Part part) const {
     Stored numbers[2 * lane_count];
@@ -109,7 +110,7 @@ struct WidenedLanes {
   using Register = hn::Vec<Tag>;
   static constexpr size_t lane_count = hn::MaxLanes(Tag());
   static constexpr size_t stored_per_lane = 1;
-  static constexpr size_t group_size = Format::is_quick ? usual_group_size : 2;
+  static constexpr size_t group_size = Format::is_quick ? usual_group_size : small_group_size;
 
   template <class Extent>
   HWY_INLINE Register load(const Stored* from, Extent extent) const {
@@ -125,8 +126,8 @@ struct WidenedLanes {
 #if HWY_TARGET == HWY_SCALAR
 using Bfloat16Lanes = WidenedLanes<Bfloat16>;
 #else
-// bfloat16 is the upper half of a float32, so two that are neighbours become two registers without moving between lanes:
-// the odd one lies where it should, the even one is shifted up.
+// As bfloat16 is the upper half of a float32, a vector of them becomes two registers without moving between lanes: odd
+// ones lie where they should, even ones are shifted up.
 struct Bfloat16Lanes {
   using Stored = uint16_t;
   using Tag = hn::ScalableTag<float>;

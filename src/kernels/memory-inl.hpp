@@ -1,7 +1,7 @@
 // Vectors from memory and back, whole or in part. Compiled once per instruction set, hence the toggling guard.
 //
-// Only a count smaller than one vector is loaded in part (see pass-inl.hpp). Lanes past the count are zero, are computed
-// on like any other, and are not stored, so an element's bits do not depend on where in a vector it lay.
+// Only a count smaller than one vector is loaded in part (see pass-inl.hpp). Lanes past the count are zero, are
+// computed on like the others and are not stored, so an element's bits do not depend on where in a vector it lay.
 #if defined(UNISONO_KERNELS_MEMORY_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef UNISONO_KERNELS_MEMORY_INL
 #undef UNISONO_KERNELS_MEMORY_INL
@@ -28,23 +28,12 @@ struct Part {
 
 template <class Tag>
 HWY_INLINE hn::Vec<Tag> fetch(Tag tag, const hn::TFromD<Tag>* from, Whole) {
-#if HWY_TARGET == HWY_SCALAR
-  hn::TFromD<Tag> value;  // a plain dereference, as SCALAR would do it, must not be given an unaligned address
-  std::memcpy(&value, from, sizeof(value));
-  return hn::Set(tag, value);
-#else
   return hn::LoadU(tag, from);
-#endif
 }
 
 template <class Tag>
-HWY_INLINE void put(hn::Vec<Tag> value, [[maybe_unused]] Tag tag, hn::TFromD<Tag>* to, Whole) {
-#if HWY_TARGET == HWY_SCALAR
-  const hn::TFromD<Tag> lane = hn::GetLane(value);
-  std::memcpy(to, &lane, sizeof(lane));
-#else
+HWY_INLINE void put(hn::Vec<Tag> value, Tag tag, hn::TFromD<Tag>* to, Whole) {
   hn::StoreU(value, tag, to);
-#endif
 }
 
 // Whether loads and stores can leave lanes out without touching their memory. AVX2 can where a lane has four bytes.

@@ -16,10 +16,11 @@ namespace unisono::HWY_NAMESPACE {
 template <class Lanes>
 struct Sum : Lanes {
   using typename Lanes::Register;
-  // Floats on a fast machine are worth more code than the rest.
-  static constexpr bool is_hot = HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_SSE4 && Lanes::group_size == 4 &&
+  // What people train with, on machines they train on, is worth more code than the rest.
+  static constexpr bool is_hot = HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_SSE4 &&
+                                 Lanes::group_size == usual_group_size &&
                                  hwy::IsFloat<hn::TFromD<typename Lanes::Tag>>();
-  static constexpr size_t group_size = is_hot ? 8 : Lanes::group_size;
+  static constexpr size_t group_size = is_hot ? large_group_size : Lanes::group_size;
 
   explicit Sum(const Job&) {}
   HWY_INLINE Register combine(Register left, Register right) const { return plus(left, right); }

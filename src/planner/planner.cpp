@@ -115,7 +115,7 @@ Plan Planner::make(const Choice& choice, const Query& query, const Place& place)
   if (plan.path == Path::schedule) {
     plan.schedule = schedule_for(*choice.algorithm, place);
     plan.tile_bytes = tile_bytes_for(*plan.schedule, query);
-    plan.window = tiling_for(query.crowded).window;
+    plan.window = tiling_for(query.crowded, plan.schedule->stage_slots).window;
   }
   const uint64_t tiling = hash_combine(static_cast<uint64_t>(plan.tile_bytes), static_cast<uint64_t>(plan.window));
   plan.agreement = static_cast<uint32_t>(hash_combine(hash_text(plan.algorithm->name), tiling));
@@ -129,12 +129,9 @@ std::shared_ptr<const Schedule> Planner::schedule_for(const Algorithm& algorithm
 }
 
 int64_t Planner::tile_bytes_for(const Schedule& schedule, const Query& query) const {
-  const Tiling& tiling = tiling_for(query.crowded);
-  const bool staged = schedule.stage_slots > 0;
+  if (schedule.stage_slots == 0) return unlimited;
   const int64_t chosen = rules_.tile_bytes > 0 ? round_up(rules_.tile_bytes, line_bytes)
-                         : staged              ? tiling.slot_bytes
-                                               : tiling.unstaged_bytes;
-  if (!staged) return chosen;
+                                               : tiling_for(query.crowded, schedule.stage_slots).slot_bytes;
   const int64_t room = query.set_bytes / schedule.stage_slots / line_bytes * line_bytes;
   CHECK(room > 0);
   return std::min(chosen, room);

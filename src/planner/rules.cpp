@@ -16,7 +16,7 @@ constexpr std::string_view why_mapped = "everybody has the buffers mapped: nothi
 constexpr std::string_view why_direct = "one round, and each byte is staged once";
 constexpr std::string_view why_one_shot = "with two ranks, one round is worth more than half the bytes";
 constexpr std::string_view why_two_shot = "each byte is staged once each way, whatever the number of ranks";
-constexpr std::string_view why_peer_reads = "reading a peer's own memory beats staging from 1 to 16 MiB";
+constexpr std::string_view why_peer_reads = "few ranks may read each other's own memory here, which beats staging at this size";
 constexpr std::string_view why_alone = "with two ranks there are no additions to share out";
 constexpr std::string_view why_shared = "the additions are shared out among the ranks";
 constexpr std::string_view why_doubling = "over links, little data: fewest rounds";
@@ -28,9 +28,11 @@ constexpr Rule rules[] = {
     {all_reduce,     slot,        When::roomy,   any,  "slot",            why_slot},
     {all_reduce,     combine,     When::crowded, any,  "combine",         why_combine},
     {all_reduce,     unlimited,   When::mapped,  any,  "two_shot_direct", why_mapped},
-    {all_reduce,     64_KiB,      When::roomy,   2,    "one_shot",        why_one_shot},
-    {all_reduce,     1_MiB - 1,   When::always,  any,  "two_shot",        why_two_shot},
-    {all_reduce,     16_MiB,      When::roomy,   any,  "two_shot_direct", why_peer_reads},
+    {all_reduce,     2_MiB - 1,   When::roomy,   2,    "one_shot",        why_one_shot},
+    {all_reduce,     32_MiB,      When::roomy,   2,    "two_shot_direct", why_peer_reads},
+    {all_reduce,     16_MiB,      When::roomy,   2,    "one_shot",        why_one_shot},
+    {all_reduce,     4_MiB - 1,   When::always,  any,  "two_shot",        why_two_shot},
+    {all_reduce,     16_MiB,      When::roomy,   4,    "two_shot_direct", why_peer_reads},
     {all_reduce,     unlimited,   When::always,  any,  "two_shot",        why_two_shot},
     {all_reduce,     32_KiB,      When::always,  any,  "doubling",        why_doubling},
     {all_reduce,     unlimited,   When::always,  any,  "ring",            why_ring},
@@ -38,12 +40,14 @@ constexpr Rule rules[] = {
     {all_gather,     slot,        When::roomy,   any,  "slot",            why_slot},
     {all_gather,     combine,     When::crowded, any,  "combine",         why_combine},
     {all_gather,     unlimited,   When::mapped,  any,  "direct_read",     why_mapped},
+    {all_gather,     16_MiB,      When::roomy,   2,    "direct_read",     why_peer_reads},
     {all_gather,     unlimited,   When::always,  any,  "direct",          why_direct},
     {all_gather,     unlimited,   When::always,  any,  "ring",            why_ring},
 
     {reduce_scatter, slot,        When::roomy,   any,  "slot",            why_slot},
     {reduce_scatter, combine,     When::crowded, any,  "combine",         why_combine},
     {reduce_scatter, unlimited,   When::mapped,  any,  "direct_read",     why_mapped},
+    {reduce_scatter, unlimited,   When::roomy,   2,    "direct_read",     why_peer_reads},
     {reduce_scatter, unlimited,   When::always,  any,  "direct",          why_direct},
     {reduce_scatter, unlimited,   When::always,  any,  "ring",            why_ring},
 
@@ -77,13 +81,20 @@ constexpr Rule rules[] = {
 };
 // clang-format on
 
-constexpr Tiling roomy_tiling{.slot_bytes = 64_KiB, .unstaged_bytes = 256_KiB, .window = 2};
 // Few rounds matter more than the cache where every round may cost a turn of the scheduler.
-constexpr Tiling crowded_tiling{.slot_bytes = 1_MiB, .unstaged_bytes = 1_MiB, .window = 2};
+constexpr Tiling crowded_tiling{.slot_bytes = 1_MiB, .window = 2};
+// Measured with 2 to 16 ranks: what all slots of a tile hold together should stay in the second-level cache.
+constexpr Tiling one_slot_tiling{.slot_bytes = 64_KiB, .window = 2};
+constexpr Tiling few_slots_tiling{.slot_bytes = 32_KiB, .window = 2};
+constexpr Tiling many_slots_tiling{.slot_bytes = 16_KiB, .window = 2};
 
 }  // namespace
 
 std::span<const Rule> all_rules() { return rules; }
-const Tiling& tiling_for(bool crowded) { return crowded ? crowded_tiling : roomy_tiling; }
+
+const Tiling& tiling_for(bool crowded, int slots) {
+  if (crowded) return crowded_tiling;
+  return slots <= 1 ? one_slot_tiling : slots <= 8 ? few_slots_tiling : many_slots_tiling;
+}
 
 }  // namespace unisono

@@ -31,12 +31,11 @@ struct Rule {
 
 std::span<const Rule> all_rules();
 
-// How a schedule is cut into tiles.
+// How a schedule is cut into tiles. One that stages nothing is performed in one piece.
 struct Tiling {
-  int64_t slot_bytes;      // at most, of one slot; the slot set of a lane may hold less
-  int64_t unstaged_bytes;  // of a tile where nothing is staged: each then costs a call into the kernel
-  int window;              // tiles in flight
+  int64_t slot_bytes;  // at most, of one slot; the slot set of a lane may hold less
+  int window;          // tiles in flight
 };
-const Tiling& tiling_for(bool crowded);
+const Tiling& tiling_for(bool crowded, int slots);
 
 }  // namespace unisono

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "transport/futex.hpp"
@@ -13,11 +14,19 @@
 
 namespace unisono {
 
-// Decided when joining from how many ranks and cores there are; a value.
+// Decided when joining from how many ranks and cores there are; a value. Only `patience_ns` changes afterwards.
 struct WaitPolicy {
   int64_t spin_ns = 50'000;      // how long to poll before sleeping
+  int64_t patience_ns = 50'000;  // the same, as learnt: see learn()
   bool crowded = false;          // more ranks than cores: poll for 1 µs at the most
   bool global_barrier = false;   // whether sleepers use membarrier (else publishers fence)
+
+  // Once ranks sleep, waking them takes so long that the others fall asleep too, and so on for ever. Whoever slept and was
+  // needed again soon therefore polls longer the next time; whoever waited long goes back to the setting.
+  void learn(int64_t waited_ns) {
+    constexpr int64_t soon_ns = 2'000'000;
+    patience_ns = waited_ns < soon_ns ? std::min(2 * patience_ns, soon_ns) : spin_ns;
+  }
 };
 
 inline constexpr int64_t longest_sleep_ns = 100'000'000;  // a lost wake-up, should there be one, costs no more than this
@@ -54,11 +63,13 @@ enum class Turn { blocked, progressed, done };
 
 // Turns `turn` until it is done. `examine` is asked now and then, and after every sleep, whether to give up.
 template <typename TurnFunction, typename ExamineFunction>
-Status wait_until_done(ArenaHead& head, const WaitPolicy& policy, TurnFunction turn, ExamineFunction examine) {
+Status wait_until_done(ArenaHead& head, WaitPolicy& policy, TurnFunction turn, ExamineFunction examine) {
   constexpr int plain_polls = 300, polls_between_looks = 64;
-  int64_t spin_until = 0;
+  constexpr int64_t crowded_spin_ns = 1000;
+  int64_t spin_until = 0, slept_at = 0;
   for (int polls = 1;; ++polls) {
     Turn outcome = turn();
+    if (outcome != Turn::blocked && slept_at != 0) policy.learn(now_ns() - std::exchange(slept_at, 0));
     if (outcome == Turn::done) return Status::success();
     if (outcome == Turn::progressed) {
       polls = 0;
@@ -72,12 +83,15 @@ Status wait_until_done(ArenaHead& head, const WaitPolicy& policy, TurnFunction t
     }
     if (Status status = examine(); !status.ok()) return status;
     int64_t now = now_ns();
-    if (spin_until == 0) spin_until = now + (policy.crowded ? std::min<int64_t>(policy.spin_ns, 1000) : policy.spin_ns);
+    if (spin_until == 0) spin_until = now + (policy.crowded ? std::min(policy.spin_ns, crowded_spin_ns) : policy.patience_ns);
     if (now < spin_until) continue;
     Sleeper sleeper(head, policy);
     outcome = turn();
     if (outcome == Turn::done) return Status::success();
-    if (outcome == Turn::blocked) sleeper.sleep(longest_sleep_ns);
+    if (outcome == Turn::blocked) {
+      if (slept_at == 0) slept_at = now;
+      sleeper.sleep(longest_sleep_ns);
+    }
     polls = 0;
     spin_until = outcome == Turn::blocked && policy.crowded ? 1 : 0;
   }
