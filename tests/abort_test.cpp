@@ -115,37 +115,38 @@ TEST(Abort, frees_waiters_soon_also_where_ranks_outnumber_cores) {
 
 // What was finished before the abort is right; the rest is revoked; nothing that was not finished is called a success.
 TEST(Abort, amid_many_calls_leaves_no_wrong_result) {
-  std::vector<Trial> all = testing::trials_of_sizes({.ranks = 3, .tile_bytes = 4096, .largest_bytes = 100 << 10},
-                                                    [](const Form& form) { return form.has_async; });
-  for (Trial& trial : all) trial.async_op = true;
-  testing::make_patterns_of(all, 3);
-  const size_t rounds = testing::scale() == testing::Scale::small ? 10 : 40;
-  for_each_world(ranks(3), [&](TestWorld& world) {
-    for (size_t round = 0; round < rounds; ++round) {
-      GroupHandle doomed = distributed::new_group(everybody(world));
-      const int aborter = static_cast<int>(round % 3);
-      std::vector<Started> started;
-      for (size_t index = 0; index < 60; ++index)
-        started.push_back(testing::start(all[(round * 61 + index * 7) % all.size()], doomed.group()));
-      if (world.rank() == aborter) {
-        started[round % 50].wait();
-        distributed::abort(doomed, "halfway");
-      }
-      bool revoked = false;
-      for (const Started& call : started) {
-        Status status = status_of([&] { call.wait(); });
-        if (status.ok()) {
-          EXPECT_FALSE(revoked) << "a call succeeded after one that was revoked";
-          call.check();
-        } else {
-          revoked = true;
-          expect_revoked(status, aborter, "halfway");
+  const size_t rounds = testing::scale() == testing::Scale::small ? 10 : 60;
+  for (int size : {2, 3}) {
+    std::vector<Trial> all = testing::trials_of_sizes({.ranks = size, .tile_bytes = 4096, .largest_bytes = 100 << 10},
+                                                      [](const Form& form) { return form.has_async; });
+    for (Trial& trial : all) trial.async_op = true;
+    testing::make_patterns_of(all, size);
+    for_each_world(ranks(size), [&](TestWorld& world) {
+      for (size_t round = 0; round < rounds; ++round) {
+        GroupHandle doomed = distributed::new_group(everybody(world));
+        const int aborter = static_cast<int>(round) % size;
+        std::vector<Started> started;
+        for (size_t index = 0; index < 60; ++index)
+          started.push_back(testing::start(all[(round * 61 + index * 7) % all.size()], doomed.group()));
+        if (world.rank() == aborter) {
+          started[round % 50].wait();
+          distributed::abort(doomed, "halfway");
         }
+        bool revoked = false;
+        for (const Started& call : started) {
+          Status status = status_of([&] { call.wait(); });
+          EXPECT_FALSE(revoked && status.ok()) << "a call succeeded after one that was revoked";
+          revoked = !status.ok();
+          if (revoked)
+            expect_revoked(status, aborter, "halfway");
+          else
+            call.check();
+        }
+        distributed::destroy_process_group(doomed);
       }
-      distributed::destroy_process_group(doomed);
-    }
-    expect_works(world);
-  });
+      expect_works(world);
+    });
+  }
 }
 
 TEST(Destroying, a_group_with_calls_pending_ends_them_and_tells_the_others) {

@@ -64,7 +64,7 @@ GroupHandle new_group(const std::vector<int>& ranks, const NewGroupOptions& opti
     for (int rank = 0; rank < world->size(); ++rank) members.push_back(rank);
   if (std::find(members.begin(), members.end(), world->rank()) == members.end()) return GroupHandle::outside();
   std::string name = options.name.empty() ? world->name_for(members) : options.name;
-  auto group = world->create_group(name, std::move(members), {options.timeout_s.value_or(0)});
+  auto group = world->create_group(name, std::move(members), {options.timeout_s.value_or(0), options.run_ahead});
   throw_if_error(group.status());
   return GroupHandle(*group);
 }

@@ -21,6 +21,12 @@ bool shows(const Call& call, int me) {
 
 }  // namespace
 
+bool only_gives(const Call& call, int me) {
+  bool from_root = call.kind == Collective::broadcast || call.kind == Collective::scatter;
+  bool to_root = call.kind == Collective::reduce || call.kind == Collective::gather;
+  return (from_root && me == call.root) || (to_root && me != call.root);
+}
+
 Exchange::Exchange(Lanes& lanes) : lanes_(lanes) { sources_.resize(static_cast<size_t>(lanes.members())); }
 
 void Exchange::start(const Call& call, ExchangeMode mode, uint64_t word, uint64_t tile) {
@@ -60,7 +66,7 @@ void Exchange::show() {
   }
   FAULT_POINT("exchange_shown");
   lanes_.slot(lanes_.me(), number()).word.store(word_, std::memory_order_release);
-  if (mode_ == ExchangeMode::slot) lanes_.wake_peers();
+  if (mode_ != ExchangeMode::combine) lanes_.wake_peers();
 }
 
 Turn Exchange::turn() {
@@ -69,7 +75,7 @@ Turn Exchange::turn() {
       if (next_peer_ == lanes_.me()) continue;
       if (lanes_.slot(next_peer_, number()).word.load(std::memory_order_acquire) != word_) return Turn::blocked;
     }
-  } else {
+  } else if (mode_ == ExchangeMode::combine) {
     bool last = !arrived_ && arrive();
     arrived_ = true;
     if (last) combine();

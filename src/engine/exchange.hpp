@@ -15,7 +15,14 @@
 
 namespace unisono {
 
-enum class ExchangeMode { slot, combine };
+enum class ExchangeMode {
+  slot,
+  give,  // as slot, but this rank only gives and goes on at once: for groups that run ahead
+  combine,
+};
+
+// Whether a rank takes nothing from the others in this call, so that it need not wait for them.
+bool only_gives(const Call& call, int me);
 
 inline constexpr int64_t combine_bytes = 64 << 10;
 

@@ -157,6 +157,8 @@ bool Group::may_announce() {
     if (member == me()) continue;
     uint64_t word = lanes_.control(member).words[needed % static_cast<uint32_t>(lanes_.ring())].load(std::memory_order_acquire);
     if (!at_least(call_of(word), needed)) return false;
+    uint64_t ahead = ran_ahead_[needed % max_ring];
+    if (call_of(ahead) == needed && call_of(word) == needed && word != ahead) turn_into_refusal(judge(member, needed));
   }
   seen_by_all_ = needed;
   return true;
@@ -189,15 +191,22 @@ Turn Group::turn() {
     if (current_.path == Path::schedule)
       run_.start(current_.word, tile_);
     else
-      exchange_.start(*current_.call, current_.path == Path::slot ? ExchangeMode::slot : ExchangeMode::combine,
-                      current_.word, tile_);
+      exchange_.start(*current_.call, exchange_mode(), current_.word, tile_);
   }
   return current_.path == Path::schedule ? run_.turn() : exchange_.turn();
 }
 
+// Who only gives may go on before the others have come, as far as the ring has room for announcements.
+ExchangeMode Group::exchange_mode() const {
+  if (current_.path == Path::combine) return ExchangeMode::combine;
+  return lanes_.ring() > 2 && only_gives(*current_.call, me()) ? ExchangeMode::give : ExchangeMode::slot;
+}
+
 Status Group::end(Status status) {
   if (status.ok()) status = current_.refusal;
-  if (status.ok()) {
+  if (status.ok() && current_.path == Path::slot && exchange_mode() == ExchangeMode::give) {
+    ran_ahead_[current_.number % max_ring] = current_.word;
+  } else if (status.ok()) {
     seen_by_all_ = current_.number;
     if (current_.path == Path::schedule) tile_ += static_cast<uint64_t>(run_.tiles());
     if (current_.path == Path::combine && exchange_.uses_tile()) tile_ += 1;

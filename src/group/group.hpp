@@ -93,6 +93,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void turn_into_refusal(const Status& why);
   Status plan(const Call& call);
   bool may_announce();
+  ExchangeMode exchange_mode() const;
   void write_announcement();
   Turn turn();
   Status end(Status status);
@@ -102,7 +103,7 @@ class Group : public std::enable_shared_from_this<Group> {
   // group/trouble.cpp: whether and why the call at work cannot go on.
   Status examine();
   Status examine_differences();
-  Status judge(int member);
+  Status judge(int member, uint32_t number);
   Status verdict_status(uint64_t verdict) const;
   Status examine_members();
   Status examine_clock();
@@ -132,6 +133,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Current current_;
   uint32_t number_ = 0;        // of the last call
   uint32_t seen_by_all_ = 0;   // the last call that everybody is known to have announced
+  uint64_t ran_ahead_[max_ring] = {};  // the words of calls that this rank left before everybody had come
   uint64_t tile_ = 0;          // running tile number: tiles of all calls that passed the gate
   uint32_t blocked_turns_ = 0;
   // ---- the control thread's

@@ -37,7 +37,7 @@ Status Group::examine_differences() {
   const uint32_t index = current_.number % static_cast<uint32_t>(lanes_.ring());
   for (int member = 0; member < size(); ++member) {
     uint64_t word = lanes_.control(member).words[index].load(std::memory_order_acquire);
-    if (call_of(word) == current_.number && word != current_.word) return judge(member);
+    if (call_of(word) == current_.number && word != current_.word) return judge(member, current_.number);
   }
   return Status::success();
 }
@@ -45,14 +45,14 @@ Status Group::examine_differences() {
 // The first to see a difference writes down which two ranks differ, so that everybody names the same two. A verdict is kept
 // as long as the announcements it speaks of: those who are still in this call may be met by a verdict on the next. Everybody
 // is woken each time, since whoever has left the call may be waiting for this rank to have announced it.
-Status Group::judge(int member) {
+Status Group::judge(int member, uint32_t number) {
   Announcement theirs;
-  std::memcpy(&theirs, lanes_.cell(member, current_.number).bytes, sizeof(theirs));
+  std::memcpy(&theirs, lanes_.cell(member, number).bytes, sizeof(theirs));
   bool refused = theirs.state == CallState::refused;
-  uint64_t mine = pack_verdict(current_.number, refused ? member : std::min(member, me()), refused ? member : std::max(member, me()));
-  std::atomic<uint64_t>& verdict = lanes_.shared().verdicts[current_.number % static_cast<uint32_t>(lanes_.ring())];
+  uint64_t mine = pack_verdict(number, refused ? member : std::min(member, me()), refused ? member : std::max(member, me()));
+  std::atomic<uint64_t>& verdict = lanes_.shared().verdicts[number % static_cast<uint32_t>(lanes_.ring())];
   uint64_t seen = verdict.load(std::memory_order_acquire);
-  while (call_of(seen) != current_.number)
+  while (call_of(seen) != number)
     if (verdict.compare_exchange_weak(seen, mine, std::memory_order_acq_rel, std::memory_order_acquire)) seen = mine;
   lanes_.wake_everyone();
   return verdict_status(seen);
@@ -62,10 +62,10 @@ Status Group::verdict_status(uint64_t verdict) const {
   const int one = static_cast<int>(verdict >> 16 & 0xffff), other = static_cast<int>(verdict & 0xffff);
   if (one >= size() || other >= size()) return {ErrorCode::protocol, "a verdict names ranks that are not in the group"};
   Announcement first, second;
-  std::memcpy(&first, lanes_.cell(one, current_.number).bytes, sizeof(first));
-  std::memcpy(&second, lanes_.cell(other, current_.number).bytes, sizeof(second));
+  std::memcpy(&first, lanes_.cell(one, call_of(verdict)).bytes, sizeof(first));
+  std::memcpy(&second, lanes_.cell(other, call_of(verdict)).bytes, sizeof(second));
   first.text[sizeof(first.text) - 1] = 0;
-  std::string where = fmt::format("group \"{}\", call #{}", name(), current_.number);
+  std::string where = fmt::format("group \"{}\", call #{}", name(), call_of(verdict));
   if (one == other)
     return {ErrorCode::peer_argument,
             fmt::format("rank {} refused its {}: {}; {}. No data was moved and the group is usable", world_rank(one),

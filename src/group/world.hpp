@@ -34,6 +34,7 @@ struct WorldOptions {
 
 struct GroupOptions {
   double timeout_s = 0;  // 0: as the world's
+  int run_ahead = 0;     // calls that a rank which only gives may be ahead of the others; the same on all members
 };
 
 class World : public std::enable_shared_from_this<World> {

@@ -27,8 +27,8 @@ BoardEntry* find_entry(ArenaHead& head, uint64_t key) {
   return nullptr;
 }
 
-uint64_t members_mark(const std::vector<int>& ranks) {
-  uint64_t hash = hash_bytes(ranks.data(), ranks.size() * sizeof(int));
+uint64_t members_mark(const std::vector<int>& ranks, int ring) {
+  uint64_t hash = hash_bytes(ranks.data(), ranks.size() * sizeof(int), static_cast<uint64_t>(ring));
   return hash << 16 | ranks.size();
 }
 
@@ -70,7 +70,7 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
       BoardEntry* entry = find_entry(parts.members[found].head(), parts.board_key);
       if (!entry) return Turn::blocked;
       parts.lane_offsets[found] = static_cast<int64_t>(entry->lane.load(std::memory_order_relaxed));
-      if (entry->members.load(std::memory_order_relaxed) != members_mark(parts.ranks)) return Turn::done;
+      if (entry->members.load(std::memory_order_relaxed) != members_mark(parts.ranks, parts.layout.ring)) return Turn::done;
     }
     return Turn::done;
   };
@@ -96,6 +96,8 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
 Result<std::shared_ptr<Group>> World::create_group(const std::string& name, std::vector<int> ranks, GroupOptions options) {
   if (forked()) return Status(ErrorCode::state, "this process was forked from a rank; it has no World");
   RETURN_IF_ERROR(check_ranks(name, ranks, rank(), size()));
+  if (options.run_ahead < 0 || options.run_ahead > max_ring - 2)
+    return Status(ErrorCode::argument, fmt::format("run_ahead is {}; it may be 0 to {}", options.run_ahead, max_ring - 2));
   GroupParts parts;
   {
     std::lock_guard lock(mutex_);
@@ -108,13 +110,13 @@ Result<std::shared_ptr<Group>> World::create_group(const std::string& name, std:
   parts.name = name;
   parts.ranks = std::move(ranks);
   parts.me = static_cast<int>(std::find(parts.ranks.begin(), parts.ranks.end(), rank()) - parts.ranks.begin());
-  parts.layout = {static_cast<int>(parts.ranks.size()), 2};
+  parts.layout = {static_cast<int>(parts.ranks.size()), options.run_ahead + 2};
   parts.timeout_s = options.timeout_s > 0 ? options.timeout_s : settings().timeout_s;
   for (int member : parts.ranks) parts.members.push_back(joined_.neighbours[static_cast<size_t>(member)]);
   parts.lane_offsets.resize(parts.ranks.size());
   auto lane = arena_->take(parts.layout.bytes(), "the lane of a group");
   if (!lane.ok()) return lane.status();
-  RETURN_IF_ERROR(board_publish(parts.board_key, *lane, members_mark(parts.ranks)));
+  RETURN_IF_ERROR(board_publish(parts.board_key, *lane, members_mark(parts.ranks, parts.layout.ring)));
   FAULT_POINT("group_published");
   for (const Neighbour& member : parts.members) ring_bell(member.head());
   RETURN_IF_ERROR(board_collect(parts, Deadline::in_seconds(parts.timeout_s)));

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <stdexcept>
 
 #include "dialects/default_world.hpp"
 
@@ -48,6 +49,7 @@ Children::Children(int count, const std::function<void(int)>& body) {
     child.pid = fork();
     if (child.pid == 0) run_child(index, ends[1], body);
     close(ends[1]);
+    if (child.pid < 0) throw std::runtime_error("no child could be started");
     child.pipe = Descriptor(ends[0]);
     children_.push_back(std::move(child));
   }
@@ -55,7 +57,7 @@ Children::Children(int count, const std::function<void(int)>& body) {
 
 Children::~Children() {
   for (Child& child : children_) {
-    if (child.reaped || child.pid <= 0) continue;
+    if (child.reaped) continue;
     ::kill(child.pid, SIGKILL);
     waitpid(child.pid, nullptr, 0);
   }
