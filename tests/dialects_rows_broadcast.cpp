@@ -101,6 +101,7 @@ constexpr Row rows[] = {
        expect_refused_outside(world, samples::functional::barrier);
      }},
     {"barrier.async_op", [](TestWorld& world) {
+       EXPECT_FALSE(distributed::Options().async_op);
        static_assert(std::is_same_v<decltype(comm_func::barrier), void(const comm_func::GroupName&)>);
        expect_async_returns_at_once(world, {&samples::barrier});
      }},

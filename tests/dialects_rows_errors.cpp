@@ -103,6 +103,7 @@ void dying() {
 }
 
 void deadline(TestWorld& world) {
+  EXPECT_EQ(Settings().timeout_s, 30 * 60);
   GroupHandle second = distributed::new_group({});
   Ints data = {1};
   auto call = [&] { distributed::all_reduce(view(data), {.group = second, .timeout_s = 0.05}); };

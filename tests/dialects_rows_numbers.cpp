@@ -83,6 +83,12 @@ void rounds_once(TestWorld& world) {
   std::vector<uint16_t> half(3, world.rank() == 0 ? 0x6800 : 0x3c00);  // 2048 + 1 + 1 in float16, likewise
   distributed::all_reduce({half.data(), DType::float16, Shape{3}});
   EXPECT_EQ(half, std::vector<uint16_t>(3, 0x6801));  // 2050
+  std::vector<uint8_t> e4m3(3, world.rank() == 0 ? 0x58 : 0x38);  // 16 + 1 + 1 in float8_e4m3fn, whose next number is 18
+  distributed::all_reduce({e4m3.data(), DType::float8_e4m3fn, Shape{3}});
+  EXPECT_EQ(e4m3, std::vector<uint8_t>(3, 0x59));
+  std::vector<uint8_t> e5m2(3, world.rank() == 0 ? 0x48 : 0x3c);  // 8 + 1 + 1 in float8_e5m2, whose next number is 10
+  distributed::all_reduce({e5m2.data(), DType::float8_e5m2, Shape{3}});
+  EXPECT_EQ(e5m2, std::vector<uint8_t>(3, 0x49));
 }
 
 void nan_propagates(TestWorld& world) {
@@ -130,8 +136,11 @@ constexpr Row rows[] = {
     {"dtype.complex", [](TestWorld&) {
        std::vector<std::complex<float>> data = {{0, 1}};
        EXPECT_EQ(comm_func::all_reduce(view(data)).first.to_vector<std::complex<float>>()[0], (std::complex<float>{0, 3}));
+       EXPECT_EQ(comm_func::all_reduce(view(data), {.op = ReduceOp::avg}).first.to_vector<std::complex<float>>(), data);
        distributed::all_reduce(view(data), {.op = ReduceOp::product});
        EXPECT_EQ(data[0], (std::complex<float>{0, -1}));
+       distributed::all_reduce(view(data), {.op = ReduceOp::premul_sum(0.5)});
+       EXPECT_EQ(data[0], (std::complex<float>{0, -1.5f}));
        expect_all_refuse([&] { distributed::all_reduce(view(data), {.op = ReduceOp::max}); }, {"complex numbers have no order"});
      }},
     {"dtype.only_moved", [](TestWorld&) {

@@ -34,6 +34,9 @@ constexpr Row rows[] = {
        Ints got(2);
        distributed::scatter(view(got), list, {.src = 2});
        EXPECT_EQ(got, (Ints{2 * world.rank() + 1, 2 * world.rank() + 2}));
+       if (world.rank() == 2) list[2] = view(got);  // already in its place
+       distributed::scatter(view(got), list, {.src = 2});
+       EXPECT_EQ(got, (Ints{2 * world.rank() + 1, 2 * world.rank() + 2}));
        EXPECT_EQ(first, (Ints{1, 2}));
        const Ints whole = {1, 2, 3, 4, 5, 6};
        EXPECT_EQ(comm_func::scatter_tensor(view(whole), 2).to_vector<int32_t>(), got);

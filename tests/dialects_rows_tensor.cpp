@@ -132,6 +132,17 @@ constexpr Row rows[] = {
        Ints data = {world.rank()};
        EXPECT_EQ(comm_func::all_reduce(view(data), {.group = "pair"}).first.to_vector<int32_t>(), Ints{2});
      }},
+    {"group.run_ahead", [](TestWorld& world) {
+       EXPECT_EQ(distributed::NewGroupOptions().run_ahead, 0);
+       GroupHandle ahead = distributed::new_group({}, {.name = "ahead", .run_ahead = 4});
+       for (int call = 0; call < 20; ++call) {
+         Ints data = {world.rank() == 0 ? call : -1}, given = {1};
+         distributed::broadcast(view(data), {.group = ahead});
+         EXPECT_EQ(data, Ints{call});
+         EXPECT_EQ(comm_func::reduce(view(given), 1, {.group = "ahead"}).to_vector<int32_t>(), Ints{world.rank() == 1 ? 3 : 0});
+       }
+       distributed::barrier({.group = ahead});
+     }},
     {"group.mixed", [](TestWorld& world) {
        Ints data = {1}, room(3);
        if (world.rank() == 1)

@@ -54,7 +54,9 @@ TEST(RunAhead, mixed_calls_stay_right) {
       ASSERT_EQ(tensor, (std::vector<int64_t>{call, root}));
       std::vector<int64_t> sum = {1, call};
       distributed::reduce(view(sum), root, {.group = group});
-      if (world.rank() == root) ASSERT_EQ(sum, (std::vector<int64_t>{world.ranks(), call * world.ranks()}));
+      if (world.rank() == root) {
+        ASSERT_EQ(sum, (std::vector<int64_t>{world.ranks(), call * world.ranks()}));
+      }
       if (call % 7 == 0) distributed::all_reduce(view(sum), {.group = group});
     }
   });

@@ -2,6 +2,7 @@
 // group is destroyed. Each test that joins through a dialect does so in a process of its own.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -88,7 +89,7 @@ TEST(State, a_destroyed_group_refuses_calls_and_the_others_go_on) {
     distributed::destroy_process_group(group);
     std::vector<float> data(4);
     expect_error<StateError>({"\"short-lived\" was destroyed"}, [&] { distributed::all_reduce(view(data), {.group = group}); });
-    expect_error<StateError>({"no group \"short-lived\""}, [&] { distributed::destroy_process_group(group); });
+    expect_error<StateError>({"group \"short-lived\" was destroyed already"}, [&] { distributed::destroy_process_group(group); });
     expect_error<ArgumentError>({"not in a group \"short-lived\""}, [&] { comm_func::all_reduce(view(data), {.group = "short-lived"}); });
     expect_works(world);
   });
@@ -120,18 +121,18 @@ TEST(State, destroying_a_group_ends_the_call_that_another_thread_waits_in) {
       for_each_world(ranks(2).with(Kind::threads).with([&](Settings& settings) { settings.cores = cores; }), [&](TestWorld& world) {
         GroupHandle group = distributed::new_group({0, 1}, {.name = "pending"});
         if (world.rank() == 0) {
-          std::atomic<bool> inside{false};
+          std::atomic<pid_t> inside{0};
           std::atomic<int64_t> ended_ns{0};
           std::thread caller([&] {
             std::vector<float> data(4);
             expect_error<StateError>({"\"pending\" was destroyed"}, [&] {
-              inside = true;
+              inside = gettid();
               WorkPtr work = distributed::all_reduce(view(data), {.group = group, .async_op = async_op});
               if (work) work->wait();
             });
             ended_ns = now_ns();
           });
-          EXPECT_TRUE(await([&] { return inside.load(); }));
+          EXPECT_TRUE(await([&] { return inside != 0; }) && await_asleep(getpid(), inside));
           const int64_t destroyed_ns = now_ns();
           distributed::destroy_process_group(group);
           caller.join();
@@ -139,6 +140,66 @@ TEST(State, destroying_a_group_ends_the_call_that_another_thread_waits_in) {
         }
         expect_works(world);
       });
+}
+
+// Another thread posts while this one waits inside a call: the progress thread must be told when the call is over.
+TEST(State, a_call_posted_behind_a_waiting_thread_needs_nobody_to_wait_for_it) {
+  for (int64_t cores : {0, 1}) {
+    std::atomic<int> posted{0};
+    for_each_world(ranks(2).with(Kind::threads).with([&](Settings& settings) { settings.cores = cores; }), [&](TestWorld& world) {
+      Scratch first, second;
+      const CallChoice later{.kind = Collective::broadcast, .async_op = true};
+      if (world.rank() == 0) {
+        std::atomic<pid_t> inside{0};
+        std::thread caller([&] {
+          inside = gettid();
+          make_call(world.group(), first, {});
+        });
+        EXPECT_TRUE(await([&] { return inside != 0; }) && await_asleep(getpid(), inside));
+        WorkPtr work = make_call(world.group(), second, later);
+        posted = 1;
+        caller.join();
+        const int64_t over_ns = now_ns();
+        EXPECT_TRUE(await([&] { return work->is_completed(); }));
+        EXPECT_LT(static_cast<double>(now_ns() - over_ns) * 1e-9, 0.5);
+      } else {
+        EXPECT_TRUE(await([&] { return posted == 1; }));
+        make_call(world.group(), first, {});
+        make_call(world.group(), second, later)->wait();
+      }
+    });
+  }
+}
+
+// Rank 0 has shown its part of a large call when it leaves; the others need more of it.
+TEST(State, leaving_in_the_middle_of_a_call_is_told_to_those_who_are_in_it) {
+  for (int64_t cores : {0, 1})
+    for (Kind kind : {Kind::threads, Kind::processes}) {
+      if (kind == Kind::processes && under_thread_sanitizer()) continue;
+      Outcomes outcomes(3);
+      SharedArray<std::atomic<int>> left(1);
+      for_each_world(ranks(3).with(kind).with([&](Settings& settings) { settings.cores = cores; }), [&](TestWorld& world) {
+        GroupHandle group = distributed::new_group({0, 1, 2}, {.name = "deserted"});
+        Scratch scratch;
+        const CallChoice large{.kind = Collective::all_reduce, .count = 200'000, .async_op = world.rank() == 0};
+        if (world.rank() == 0) {
+          WorkPtr work = make_call(group, scratch, large);
+          expect_error<TimeoutError>({"expired"}, [&] { work->wait(0.02); });
+          distributed::destroy_process_group(group);
+          left[0] = 1;
+        } else {
+          EXPECT_TRUE(world.rank() == 1 || await([&] { return left[0] == 1; }));
+          outcomes.note(world.rank(), [&] { make_call(group, scratch, large); });
+        }
+        expect_works(world);
+      });
+      for (int rank : {1, 2}) {
+        EXPECT_EQ(outcomes.of(rank).code, ErrorCode::peer_lost) << outcomes.of(rank).text();
+        EXPECT_EQ(outcomes.of(rank).peer, 0);
+        EXPECT_NE(outcomes.of(rank).text().find("left the group"), std::string::npos) << outcomes.of(rank).text();
+      }
+      EXPECT_LT(outcomes.took_s(), 1.0);
+    }
 }
 
 TEST(State, an_aborted_group_frees_every_waiter_and_says_why) {

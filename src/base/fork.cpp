@@ -1,29 +1,27 @@
-// Who writes: the child's only thread, inside fork(). Order: relaxed; a new process starts with it.
+// MADV_WIPEONFORK (Linux 4.14); see fork.hpp.
 #include "base/fork.hpp"
 
-#include <pthread.h>
+#include <sys/mman.h>
 
-#include <atomic>
+#include <cstddef>
 
 namespace unisono {
 namespace {
 
-struct Generation {
-  std::atomic<uint32_t> number{0};
-  Generation();
-};
-
-Generation& generation() {
-  static Generation the_generation;
-  return the_generation;
-}
-
-void count_fork() { generation().number.fetch_add(1, std::memory_order_relaxed); }
-
-Generation::Generation() { pthread_atfork(nullptr, nullptr, count_fork); }
+constexpr size_t page_bytes = 4096;
 
 }  // namespace
 
-uint32_t fork_generation() { return generation().number.load(std::memory_order_relaxed); }
+ForkMark::ForkMark() {
+  void* memory = mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return;
+  page_ = static_cast<volatile unsigned char*>(memory);
+  madvise(memory, page_bytes, MADV_WIPEONFORK);
+  *page_ = 1;
+}
+
+ForkMark::~ForkMark() {
+  if (page_) munmap(const_cast<unsigned char*>(page_), page_bytes);
+}
 
 }  // namespace unisono

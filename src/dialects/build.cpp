@@ -93,7 +93,7 @@ bool equal_sizes(std::span<const TensorView> list) {
   return std::all_of(list.begin(), list.end(), [&](const TensorView& tensor) { return tensor.count() == list.front().count(); });
 }
 
-WorkPtr deliver(Group& group, Call call, const Status& checked, Delivery delivery) {
+WorkPtr deliver(Group& group, Call&& call, const Status& checked, Delivery delivery) {
   if (!checked.ok()) throw_if_error(group.refuse(call.kind, checked));
   call.timeout_s = delivery.timeout_s;
   if (delivery.async_op) return group.post(std::move(call), std::move(delivery.keep_alive));

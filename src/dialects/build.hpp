@@ -34,6 +34,6 @@ struct Delivery {
   std::shared_ptr<void> keep_alive;  // what must outlive an asynchronous call
 };
 // Refuses the call (telling the others) when `checked` is not ok; performs it, or posts it and returns its Work. Throws.
-WorkPtr deliver(Group& group, Call call, const Status& checked, Delivery delivery);
+WorkPtr deliver(Group& group, Call&& call, const Status& checked, Delivery delivery);
 
 }  // namespace unisono

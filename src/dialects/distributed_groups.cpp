@@ -25,7 +25,11 @@ void init_process_group(const InitOptions& options) {
 void destroy_process_group(GroupHandle group) {
   if (!group.is_member()) return;
   if (group.is_world() || group.group() == current_world("destroy_process_group")->world_group()) return leave_default_world();
-  throw_if_error(group.group()->world().destroy_group(group.group()->name()));
+  World& world = group.group()->world();
+  const std::string& name = group.group()->name();
+  if (world.find_group(name) != group.group())  // its name may belong to another by now
+    throw StateError(Status(ErrorCode::state, fmt::format("group \"{}\" was destroyed already", name)));
+  throw_if_error(world.destroy_group(name));
 }
 
 bool is_initialized() { return has_world(); }
@@ -62,6 +66,7 @@ GroupHandle new_group(const std::vector<int>& ranks, const NewGroupOptions& opti
   std::vector<int> members = ranks;
   if (members.empty())
     for (int rank = 0; rank < world->size(); ++rank) members.push_back(rank);
+  throw_if_error(world->check_members(options.name, members));  // also outside, so that nobody waits for who had an error
   if (std::find(members.begin(), members.end(), world->rank()) == members.end()) return GroupHandle::outside();
   std::string name = options.name.empty() ? world->name_for(members) : options.name;
   auto group = world->create_group(name, std::move(members), {options.timeout_s.value_or(0), options.run_ahead});
@@ -87,7 +92,9 @@ GroupHandle split_group(GroupHandle handle, int colour, int key, const NewGroupO
     return choices[static_cast<size_t>(one)].key < choices[static_cast<size_t>(other)].key;
   });
   for (int& member : members) member = parent.world_rank(member);
-  return new_group(members, options);
+  NewGroupOptions part = options;
+  if (!part.timeout_s) part.timeout_s = parent.timeout_s();
+  return new_group(members, part);
 }
 
 void abort(GroupHandle group, const std::string& why) { throw_if_error(member_group(group, "abort").abort(why)); }

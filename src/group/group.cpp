@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "base/check.hpp"
-#include "base/fork.hpp"
 #include "base/hash.hpp"
 #include "group/world.hpp"
 
@@ -16,7 +15,6 @@ namespace unisono {
 namespace {
 
 constexpr uint32_t turns_between_looks = 16;  // but every turn where ranks are crowded, since each may be followed by a sleep
-
 
 // Peers find their way in contiguous memory only. What an all_gather fills may be a list: nobody reads that.
 bool peers_can_read(const Call& call) {
@@ -54,15 +52,15 @@ Status Group::usable() const {
   return Status::success();
 }
 
-Status Group::run(Call call) {
-  RETURN_IF_ERROR(usable());
+Status Group::run(Call&& call) {
   if (queued_.load(std::memory_order_acquire) == 0 && token_.try_take()) {
     if (queued_.load(std::memory_order_relaxed) == 0 && !current_.call) {
-      Status status = perform_inline(call);
-      token_.give();
+      Status status = usable();
+      if (status.ok()) status = perform_inline(call);
+      give_token();
       return status;
     }
-    token_.give();
+    give_token();
   }
   auto work = post(std::move(call), nullptr);
   return wait_for(*work, std::nullopt);
@@ -75,38 +73,43 @@ Status Group::perform_inline(const Call& call) {
   return end(status);
 }
 
+// The progress thread goes back to sleep when it finds the token held, so whoever held it says when there is work left.
+void Group::give_token() {
+  token_.give();
+  if (queued_.load(std::memory_order_seq_cst) != 0) parts_.world->wake_progress();
+}
+
+// Under the lock that leave() empties the queue with, so that nothing is left behind in it.
+Status Group::enqueue(const std::shared_ptr<CallWork>& work) {
+  std::lock_guard lock(queue_mutex_);
+  RETURN_IF_ERROR(usable());
+  queue_.push_back(work);
+  queued_.fetch_add(1, std::memory_order_seq_cst);
+  return Status::success();
+}
+
 std::shared_ptr<CallWork> Group::post(Call call, std::shared_ptr<void> keep_alive) {
   auto work = std::make_shared<CallWork>(shared_from_this(), std::move(call), std::move(keep_alive));
-  if (Status status = usable(); !status.ok()) {
+  if (Status status = enqueue(work); !status.ok())
     work->complete(status);
-    return work;
-  }
-  {
-    std::lock_guard lock(queue_mutex_);
-    queue_.push_back(work);
-    queued_.fetch_add(1, std::memory_order_release);
-  }
-  parts_.world->wake_progress();
+  else
+    parts_.world->wake_progress();
   return work;
 }
 
 // A refusal is announced at once when nothing is before it, so that the others hear of it within this call.
 Status Group::refuse(Collective kind, Status why) {
-  RETURN_IF_ERROR(usable());
   Call call;
   call.kind = kind;
   auto work = std::make_shared<CallWork>(shared_from_this(), std::move(call), nullptr);
   work->refuse(why);
-  {
-    std::lock_guard lock(queue_mutex_);
-    queue_.push_back(work);
-    queued_.fetch_add(1, std::memory_order_release);
-  }
+  RETURN_IF_ERROR(enqueue(work));
   if (token_.try_take()) {
     while (turn_queue() == Share::progressed) continue;
-    token_.give();
+    give_token();
+  } else {
+    parts_.world->wake_progress();
   }
-  if (!work->is_completed()) parts_.world->wake_progress();
   return why;
 }
 
@@ -212,25 +215,39 @@ Status Group::end(Status status) {
     if (current_.path == Path::combine && exchange_.uses_tile()) tile_ += 1;
   }
   FAULT_POINT("before_finish");
-  lanes_.mine().finished.store(current_.number, std::memory_order_release);
+  // A call that was given up because we leave is not finished: those who need us in it are to hear that we left.
+  if (status.code() != ErrorCode::state) lanes_.mine().finished.store(current_.number, std::memory_order_release);
   current_.call = nullptr;
-  if (current_.work) {
-    std::exchange(current_.work, nullptr)->complete(status);
-    queued_.fetch_sub(1, std::memory_order_release);
-  }
+  if (current_.work) complete(std::exchange(current_.work, nullptr), status);
   return status;
 }
 
+void Group::complete(const std::shared_ptr<CallWork>& work, const Status& status) {
+  work->complete(status);
+  queued_.fetch_sub(1, std::memory_order_release);
+  token_.stir();
+}
+
+// On a broken group nothing more is announced: ranks may disagree on which call was the last to move data, and so on where
+// the next one's lies.
 bool Group::take_next() {
-  {
-    std::lock_guard lock(queue_mutex_);
-    if (queue_.empty()) return false;
-    current_.work = std::move(queue_.front());
-    queue_.pop_front();
+  while (true) {
+    std::shared_ptr<CallWork> work;
+    {
+      std::lock_guard lock(queue_mutex_);
+      if (queue_.empty()) return false;
+      work = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    if (Status status = usable(); !status.ok()) {
+      complete(work, status);
+      continue;
+    }
+    current_.work = std::move(work);
+    begin(current_.work->call());
+    if (current_.work->is_refusal()) turn_into_refusal(current_.work->refusal());
+    return true;
   }
-  begin(current_.work->call());
-  if (current_.work->is_refusal()) turn_into_refusal(current_.work->refusal());
-  return true;
 }
 
 // One turn of whatever is first in the queue.
@@ -272,10 +289,10 @@ Status Group::wait_for(CallWork& work, std::optional<double> timeout_s) {
             if (work.is_completed()) return Turn::done;
             return turn_queue() == Share::progressed ? Turn::progressed : Turn::blocked;
           },
-          [&] { return deadline.passed() ? expired() : Status::success(); });
+          [&] { return deadline.passed() ? expired() : Status::success(); }, deadline);
       token_.give();
     } else {
-      token_.rest();
+      token_.rest([&] { return work.is_completed(); }, deadline.remaining_ns());
     }
   }
   token_.unwant();
@@ -291,19 +308,20 @@ void Group::give_back_when_idle(int64_t idle_ns) {
     idle_since_ns_ = now_ns();
   }
   if (now_ns() - idle_since_ns_ < idle_ns || !token_.try_take()) return;
-  bool everybody_finished = !current_.call;
+  bool everybody_finished = !current_.call && !left_.load(std::memory_order_relaxed);
   for (int member = 0; member < size(); ++member)
     everybody_finished &= at_least(lanes_.control(member).finished.load(std::memory_order_acquire), number_);
   if (everybody_finished) lanes_.drop_tiles(arena_);
-  token_.give();
+  give_token();
 }
 
 // What is queued fails; a call of the others that needs us fails there, naming us. Nobody is waited for.
 void Group::leave() {
   if (left_.exchange(true)) return;
+  ring_bell(lanes_.my_head());  // a thread of ours may sleep in a call, holding the token
   token_.want();
-  while (!token_.try_take()) token_.rest();
-  Status gone(ErrorCode::state, fmt::format("group \"{}\" was destroyed before this call was performed", name()));
+  while (!token_.try_take()) token_.rest([] { return false; });
+  const Status gone = gone_status();
   if (current_.call) static_cast<void>(end(gone).ok());
   std::deque<std::shared_ptr<CallWork>> queue;
   {
@@ -312,7 +330,10 @@ void Group::leave() {
     queued_.store(0, std::memory_order_release);
   }
   for (auto& work : queue) work->complete(gone);
-  for (int member = 0; member < size(); ++member) lanes_.left(member, me()).store(has_left, std::memory_order_release);
+  {
+    std::lock_guard lock(cause_mutex_);  // from here on nothing of ours writes to a lane: see break_group()
+    for (int member = 0; member < size(); ++member) lanes_.left(member, me()).store(has_left, std::memory_order_release);
+  }
   lanes_.wake_everyone();
   token_.unwant();
   token_.give();

@@ -3,6 +3,9 @@
 // Calls are numbered in the order posted. A synchronous call with nothing before it runs inline in the caller's thread;
 // behind asynchronous calls it queues. All members below the line are touched only while holding the runner token, the
 // queue under its mutex. Thread-safe: calls from several threads are serialised.
+//
+// Order: queued_ is added to with release after a call was queued and loaded with acquire before the queue is looked at;
+// left_ says only that somebody began to leave, and the token orders the rest.
 #pragma once
 
 #include <deque>
@@ -25,6 +28,13 @@ namespace unisono {
 
 class World;
 
+// How a group is found on the boards of its members: see world_board.cpp.
+struct BoardKey {
+  uint64_t name = 0;  // hash of the name: where to look
+  uint64_t key = 0;   // of the name, the members and which time it is
+};
+BoardKey board_key(const std::string& name, const std::vector<int>& ranks, int time);
+
 // Everything a group is made of, once its members have found each other.
 struct GroupParts {
   std::shared_ptr<World> world;
@@ -34,7 +44,8 @@ struct GroupParts {
   LaneLayout layout;
   std::vector<Neighbour> members;
   std::vector<int64_t> lane_offsets;
-  uint64_t board_key = 0;
+  BoardKey board_key;
+  int time = 1;  // how often these members have made a group of this name, with this one
   double timeout_s = 0;
 };
 
@@ -52,9 +63,9 @@ class Group : public std::enable_shared_from_this<Group> {
   int index_of(int world_rank) const;  // -1: not a member
   double timeout_s() const { return parts_.timeout_s; }
   World& world() const { return *parts_.world; }
-  uint64_t board_key() const { return parts_.board_key; }
+  const BoardKey& board_key() const { return parts_.board_key; }
 
-  Status run(Call call);                                                            // returns when it is over
+  Status run(Call&& call);                                                          // returns when it is over
   std::shared_ptr<CallWork> post(Call call, std::shared_ptr<void> keep_alive);      // returns at once
   Status refuse(Collective kind, Status why);  // takes a call number, tells the others, returns `why`
   Status wait_for(CallWork& work, std::optional<double> timeout_s);
@@ -89,6 +100,9 @@ class Group : public std::enable_shared_from_this<Group> {
   };
 
   Status perform_inline(const Call& call);
+  Status enqueue(const std::shared_ptr<CallWork>& work);
+  void complete(const std::shared_ptr<CallWork>& work, const Status& status);
+  void give_token();
   void begin(const Call& call);
   void turn_into_refusal(const Status& why);
   Status plan(const Call& call);
@@ -111,6 +125,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Status timed_out(double waited_s) const;
   std::string who_is_missing() const;
   Status broken_status() const;
+  Status gone_status() const;
   Status break_group(Status status);
   std::string call_text() const;
 

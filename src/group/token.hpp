@@ -2,11 +2,13 @@
 // it only when nobody else is waiting for it.
 //
 // Who writes: any thread of this process. Order: take is an acquire and give a release, so what the last holder did to the
-// engine is seen by the next.
+// engine is seen by the next. Resting and stirring fence between what they write (that the token is wanted, the condition)
+// and what they read (the condition, whether it is wanted), so that one of the two sees the other.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
+#include <climits>
 
 #include "base/clock.hpp"
 #include "transport/futex.hpp"
@@ -17,17 +19,25 @@ class RunnerToken {
  public:
   bool try_take() {
     uint32_t expected = free;
-    return state_.compare_exchange_strong(expected, held, std::memory_order_acquire, std::memory_order_relaxed);
+    return state_.compare_exchange_strong(expected, held, std::memory_order_acquire, std::memory_order_seq_cst);
   }
   void give() {
-    if (state_.exchange(free, std::memory_order_release) == held_and_wanted) [[unlikely]]
-      futex_wake(state_, 1);
+    if (state_.exchange(free, std::memory_order_seq_cst) == held_and_wanted) [[unlikely]]
+      futex_wake(state_, INT_MAX);
   }
-  // Sleeps until the token may be free, or for 100 ms; then try again.
-  void rest() {
+  // Sleeps until the token may be free or the condition true, or for 100 ms or less; then try again.
+  template <typename Condition>
+  void rest(Condition condition, int64_t longest_ns = never_ns) {
     uint32_t expected = held;
-    state_.compare_exchange_strong(expected, held_and_wanted, std::memory_order_relaxed);
-    if (expected != free) futex_wait(state_, held_and_wanted, 100'000'000);
+    state_.compare_exchange_strong(expected, held_and_wanted, std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (expected != free && !condition()) futex_wait(state_, held_and_wanted, std::min<int64_t>(longest_ns, 100'000'000));
+  }
+  // By the holder, when it has made a condition true that others may rest for.
+  void stir() {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (state_.load(std::memory_order_relaxed) == held_and_wanted) [[unlikely]]
+      futex_wake(state_, INT_MAX);
   }
 
   void want() { wanting_.fetch_add(1, std::memory_order_relaxed); }

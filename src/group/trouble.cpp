@@ -25,6 +25,7 @@ constexpr uint64_t pack_verdict(uint32_t call, int one, int other) {
 
 // Asked while waiting, never on the way of a call that goes well.
 Status Group::examine() {
+  if (left_.load(std::memory_order_relaxed)) return gone_status();
   if (lanes_.mine().abort.load(std::memory_order_acquire) != 0) return broken_status();
   if (current_.announced) RETURN_IF_ERROR(examine_differences());
   RETURN_IF_ERROR(run_.failure());
@@ -144,6 +145,7 @@ Status Group::timed_out(double waited_s) const {
 Status Group::break_group(Status status) {
   {
     std::lock_guard lock(cause_mutex_);
+    if (left_.load(std::memory_order_relaxed)) return gone_status();
     LaneControl& mine = lanes_.mine();
     if (mine.abort.load(std::memory_order_acquire) != 0) return broken_status();
     if (mine.cause[0] == 0) {
@@ -171,14 +173,17 @@ Status Group::broken_status() const {
   return {code, std::string(text, strnlen(text, cause_bytes)), static_cast<int32_t>(packed & 0xffffffff)};
 }
 
+Status Group::gone_status() const {
+  return {ErrorCode::state, fmt::format("group \"{}\" was destroyed before this call was performed", name())};
+}
+
 Status Group::abort(const std::string& why) {
   RETURN_IF_ERROR(usable());
-  static_cast<void>(break_group({ErrorCode::revoked,
-                                 fmt::format("rank {} aborted group \"{}\": {}. This group is broken: make a new one",
-                                             world_rank(me()), name(), why),
-                                 world_rank(me())})
-                        .ok());
-  return Status::success();
+  Status status = break_group({ErrorCode::revoked,
+                               fmt::format("rank {} aborted group \"{}\": {}. This group is broken: make a new one",
+                                           world_rank(me()), name(), why),
+                               world_rank(me())});
+  return status.code() == ErrorCode::state ? status : Status::success();
 }
 
 void Group::member_lost(int member) {

@@ -8,14 +8,13 @@
 
 #include "base/check.hpp"
 #include "base/cores.hpp"
-#include "base/fork.hpp"
 #include "base/hash.hpp"
 #include "transport/peer_memory.hpp"
 
 namespace unisono {
 
 World::World(WorldOptions options)
-    : options_(std::move(options)), log_(options_.settings.log, options_.rank), fork_generation_(unisono::fork_generation()) {}
+    : options_(std::move(options)), log_(options_.settings.log, options_.rank) {}
 
 Result<std::shared_ptr<World>> World::join(WorldOptions options) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
@@ -29,8 +28,6 @@ Result<std::shared_ptr<World>> World::join(WorldOptions options) {
 }
 
 World::~World() { leave(); }
-
-bool World::forked() const { return unisono::fork_generation() != fork_generation_; }
 
 Status World::open() {
   arm_fault(settings().fault, rank());
@@ -102,7 +99,7 @@ Status World::agree_on_peer_reads() {
   call.op = ReduceOp::min;
   call.count = 1;
   call.input = call.output = Pieces(&readable, sizeof(readable));
-  RETURN_IF_ERROR(world_group_->run(call));
+  RETURN_IF_ERROR(world_group_->run(std::move(call)));
   peer_reads_ = readable != 0;
   return Status::success();
 }

@@ -1,5 +1,8 @@
 // Everything one process holds to speak with the others: settings, arena, neighbours, groups, and two threads: one makes
 // progress on asynchronous calls, one watches for death. Thread-safe.
+//
+// Order: the maps and lists are under the mutex; groups_version_ is added to with release after they changed, so that the
+// progress thread, which loads it with acquire, takes a fresh copy. How its sleep is ended: world_threads.cpp.
 #pragma once
 
 #include <atomic>
@@ -10,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/fork.hpp"
 #include "base/log.hpp"
 #include "group/group.hpp"
 #include "planner/planner.hpp"
@@ -48,7 +52,7 @@ class World : public std::enable_shared_from_this<World> {
   const WorldOptions& options() const { return options_; }
   const Settings& settings() const { return options_.settings; }
   const Log& log() const { return log_; }
-  bool forked() const;
+  bool forked() const { return fork_mark_.forked(); }
   bool peer_reads() const { return peer_reads_; }
   bool crowded() const { return policy_.crowded; }
   int cores() const { return cores_; }
@@ -62,6 +66,7 @@ class World : public std::enable_shared_from_this<World> {
   std::shared_ptr<Group> find_group(const std::string& name) const;  // null: there is none
   Status destroy_group(const std::string& name);
   std::string name_for(const std::vector<int>& ranks);  // a name that all members make alike, new for every call
+  Status check_members(const std::string& name, const std::vector<int>& ranks) const;  // ok, or why there can be no such group
 
   void say_exiting(int status);  // the process is about to exit without leaving
   void leave();  // ends membership in all groups; calls after it are StateErrors
@@ -79,13 +84,18 @@ class World : public std::enable_shared_from_this<World> {
   Group::Share progress_all(std::vector<std::shared_ptr<Group>>& groups, uint32_t& version);
   void sweep_retired();
   void look_after_idle_groups();
-  Status board_publish(uint64_t key, int64_t lane, uint64_t mark);
+  // group/world_board.cpp
+  Status board_publish(const GroupParts& parts, int64_t lane);
   Status board_collect(GroupParts& parts, const Deadline& deadline);
+  Status board_check(const GroupParts& parts, size_t found) const;
+  Status board_conflict(const GroupParts& parts, size_t member);
+  void board_give_up(const GroupParts& parts, ErrorCode code);
+  void board_remove(const BoardKey& key);
   ArenaHead& head() const { return *reinterpret_cast<ArenaHead*>(arena_->mapping()->data()); }
 
   WorldOptions options_;
   Log log_;
-  uint32_t fork_generation_;
+  ForkMark fork_mark_;
   JoinRequest request_;
   std::unique_ptr<Arena> arena_;
   Joined joined_;
@@ -99,7 +109,7 @@ class World : public std::enable_shared_from_this<World> {
   mutable std::mutex mutex_;  // guards the maps and lists below
   std::map<std::string, std::shared_ptr<Group>> groups_;
   std::vector<std::shared_ptr<Group>> retired_;  // left by us, not yet by everybody
-  std::map<std::string, int> generations_;       // how often a name has been used
+  std::map<std::pair<std::string, std::vector<int>>, int> times_made_;  // how often these members made this name
   std::vector<std::string> lost_;                // by rank: how it was lost
   std::atomic<uint32_t> groups_version_{0};
 

@@ -128,15 +128,15 @@ void World::member_died(int peer) {
   const auto index = static_cast<size_t>(peer);
   std::string how = how_it_ended(joined_.watches[index].number(), joined_.neighbours[index].head().goodbye.load(std::memory_order_acquire));
   log_.info(fmt::format("rank {} (pid {}) {}", peer, joined_.neighbours[index].pid, how));
-  std::vector<std::shared_ptr<Group>> concerned;
   {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(mutex_);  // held throughout, so that no lane is given back meanwhile
     lost_[index] = how;
-    for (auto& entry : groups_) concerned.push_back(entry.second);
-    concerned.insert(concerned.end(), retired_.begin(), retired_.end());
+    auto tell = [peer](Group& group) {
+      if (int member = group.index_of(peer); member >= 0) group.member_lost(member);
+    };
+    for (auto& entry : groups_) tell(*entry.second);
+    for (auto& group : retired_) tell(*group);
   }
-  for (auto& group : concerned)
-    if (int member = group->index_of(peer); member >= 0) group->member_lost(member);
   ring_bell(head());  // whoever is waiting for it to make a group
 }
 

@@ -17,6 +17,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/sizes.hpp"
+
 namespace unisono {
 
 inline constexpr int lane_flags = 4;
@@ -72,7 +74,8 @@ struct LaneLayout {
   int members = 1;
   int ring = 2;
 
-  int64_t cells_at() const { return static_cast<int64_t>(sizeof(LaneControl)); }
+  static constexpr int64_t ranks_at() { return static_cast<int64_t>(sizeof(LaneControl)); }  // of the members, in the world
+  int64_t cells_at() const { return round_up(ranks_at() + members * static_cast<int64_t>(sizeof(int32_t)), line_bytes); }
   int64_t slots_at() const { return cells_at() + ring * cell_bytes; }
   int64_t links_at() const { return slots_at() + ring * static_cast<int64_t>(sizeof(Slot)); }
   int64_t left_at() const { return links_at() + members * static_cast<int64_t>(sizeof(uint64_t)); }
@@ -85,11 +88,13 @@ enum Membership : uint32_t { still_here, has_left, has_died };
 inline constexpr int board_entries = 8192;
 inline constexpr uint64_t arena_magic = 0x31306f6e6f73696e;
 
-// How a group is found: the key of its name and where this rank's lane lies. Key 0 is a free entry.
+// How a group is found: see group/world_board.cpp. Key 0 is a free entry.
 struct BoardEntry {
-  std::atomic<uint64_t> key;
-  std::atomic<uint64_t> lane;
-  std::atomic<uint64_t> members;  // hash of the members, and how many
+  std::atomic<uint64_t> key;      // of the name, the members and which time they make it
+  std::atomic<uint64_t> name;     // hash of the name alone
+  std::atomic<uint64_t> lane;     // where the owner's lane lies in its arena
+  std::atomic<uint64_t> members;  // hash of the members and of what they agree on, and how many
+  std::atomic<uint64_t> making;   // which time << 8 | the ErrorCode with which the owner gave up
 };
 
 struct ArenaHead {

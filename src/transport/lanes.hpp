@@ -1,5 +1,6 @@
 // One member's view of a group's lanes: its own and everyone else's, by member index. Bytes and numbers only; what they
 // mean is known above. Not thread-safe but where said: a group uses it under its runner token.
+// Who writes which word, and in which order: lane.hpp; sleeping and waking: lanes.cpp.
 #pragma once
 
 #include <memory>

@@ -61,9 +61,11 @@ class Sleeper {
 
 enum class Turn { blocked, progressed, done };
 
-// Turns `turn` until it is done. `examine` is asked now and then, and after every sleep, whether to give up.
+// Turns `turn` until it is done. `examine` is asked now and then, and after every sleep, whether to give up; and soon after
+// the deadline, where one is given.
 template <typename TurnFunction, typename ExamineFunction>
-Status wait_until_done(ArenaHead& head, WaitPolicy& policy, TurnFunction turn, ExamineFunction examine) {
+Status wait_until_done(ArenaHead& head, WaitPolicy& policy, TurnFunction turn, ExamineFunction examine,
+                       Deadline deadline = {}) {
   constexpr int plain_polls = 300, polls_between_looks = 64;
   constexpr int64_t crowded_spin_ns = 1000;
   int64_t spin_until = 0, slept_at = 0;
@@ -90,7 +92,7 @@ Status wait_until_done(ArenaHead& head, WaitPolicy& policy, TurnFunction turn, E
     if (outcome == Turn::done) return Status::success();
     if (outcome == Turn::blocked) {
       if (slept_at == 0) slept_at = now;
-      sleeper.sleep(longest_sleep_ns);
+      sleeper.sleep(deadline.remaining_ns());
     }
     polls = 0;
     spin_until = outcome == Turn::blocked && policy.crowded ? 1 : 0;

@@ -30,9 +30,9 @@ namespace {
   _exit(::testing::Test::HasFailure() ? 1 : 0);
 }
 
-// The letter that /proc gives for what the process's main thread is doing.
-char state_of(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{0}/task/{0}/stat", pid));
+// The letter that /proc gives for what a thread is doing.
+char state_of(pid_t process, pid_t thread) {
+  std::ifstream file(fmt::format("/proc/{}/task/{}/stat", process, thread));
   std::string text((std::istreambuf_iterator<char>(file)), {});
   size_t name_end = text.rfind(')');
   return name_end == std::string::npos || name_end + 2 >= text.size() ? '?' : text[name_end + 2];
@@ -91,10 +91,10 @@ void Children::await_output(int index, const std::string& text) {
 }
 
 bool Children::await_state(int index, const std::string& states) const {
-  return await([&] { return states.find(state_of(pid(index))) != std::string::npos; });
+  return await([&] { return states.find(state_of(pid(index), pid(index))) != std::string::npos; });
 }
 
-void Children::await_asleep(int index) const { EXPECT_TRUE(await_state(index, "SD")) << "child " << index << " does not sleep"; }
+void Children::await_asleep(int index) const { EXPECT_TRUE(await_state(index, "S")) << "child " << index << " does not sleep"; }
 void Children::await_stopped(int index) const { EXPECT_TRUE(await_state(index, "Tt")) << "child " << index << " runs on"; }
 
 std::vector<Ending> Children::wait() {
@@ -128,6 +128,10 @@ void as_rank(int rank, const WorldChoice& choice, const Body& body) {
     body(world);
     world.world().leave();
   });
+}
+
+bool await_asleep(pid_t process, pid_t thread) {
+  return await([&] { return state_of(process, thread) == 'S'; });
 }
 
 bool await(const std::function<bool()>& is_so, double patience_s) {

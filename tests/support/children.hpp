@@ -60,6 +60,9 @@ void as_rank(int rank, const WorldChoice& choice, const Body& body);
 // The same and without leaving, as a program that forgets to.
 void as_rank_that_stays(int rank, const WorldChoice& choice, const Body& body);
 
+// Whether that thread sleeps in the kernel before patience ends.
+bool await_asleep(pid_t process, pid_t thread);
+
 // Looks again and again, every millisecond, until it is so or the deadline has passed.
 bool await(const std::function<bool()>& is_so, double patience_s = 30);
 

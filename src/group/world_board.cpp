@@ -1,0 +1,170 @@
+// How the members of a group find each other. Every arena has a board, with an entry for each group that its rank makes.
+//
+//   The first time that these members make a group of this name is matched with the others' first time, and so on.
+//   Two ranks that make a name with different members, each counting on the other, would wait for ever: a mismatch.
+//   Whoever gives up says so in its entry, and whoever still waits for it then gives up too.
+//
+// Who writes: a rank writes entries of its own board only; the others read them. Order: the lane is ready, and everything in
+// the entry stored, before the key; a reader loads the key with acquire first, and believes what it read if the key is still
+// the same afterwards. Between publishing and looking at the others' entries, and between giving up and the same, there is
+// a fence: either they see that we gave up, or we see that they came and tell them in their lane.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.hpp"
+#include "base/hash.hpp"
+#include "group/world.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr int board_probes = 64;  // an entry lies within this many places of where its name points
+
+BoardEntry& board_place(ArenaHead& head, uint64_t name, int probe) {
+  return head.board[(name + static_cast<uint64_t>(probe)) % board_entries];
+}
+
+BoardEntry* find_entry(ArenaHead& head, const BoardKey& wanted) {
+  for (int probe = 0; probe < board_probes; ++probe)
+    if (BoardEntry& entry = board_place(head, wanted.name, probe); entry.key.load(std::memory_order_acquire) == wanted.key)
+      return &entry;
+  return nullptr;
+}
+
+ErrorCode gave_up_with(uint64_t making) { return static_cast<ErrorCode>(making & 0xff); }
+int time_of(uint64_t making) { return static_cast<int>(making >> 8); }
+
+uint64_t members_mark(const GroupParts& parts) {
+  uint64_t hash = hash_bytes(parts.ranks.data(), parts.ranks.size() * sizeof(int), static_cast<uint64_t>(parts.layout.ring));
+  return hash << 16 | parts.ranks.size();
+}
+
+// Whom an entry is for, as its owner wrote it into the lane.
+std::vector<int> members_of(const Neighbour& neighbour, const BoardEntry& entry) {
+  const auto count = static_cast<int64_t>(entry.members.load(std::memory_order_relaxed) & 0xffff);
+  const auto at = static_cast<int64_t>(entry.lane.load(std::memory_order_relaxed)) + LaneLayout::ranks_at();
+  if (at < 0 || at + count * static_cast<int64_t>(sizeof(int)) > neighbour.mapping->bytes()) return {};
+  std::vector<int> members;
+  for (int64_t index = 0; index < count; ++index)
+    members.push_back(reinterpret_cast<std::atomic<int32_t>*>(neighbour.mapping->data() + at)[index].load(std::memory_order_relaxed));
+  return members;
+}
+
+}  // namespace
+
+BoardKey board_key(const std::string& name, const std::vector<int>& ranks, int time) {
+  const uint64_t name_key = hash_text(name), members = hash_bytes(ranks.data(), ranks.size() * sizeof(int));
+  return {name_key, hash_combine(hash_combine(name_key, members), static_cast<uint64_t>(time)) | 1};
+}
+
+Status World::board_publish(const GroupParts& parts, int64_t lane) {
+  std::lock_guard lock(mutex_);
+  for (int probe = 0; probe < board_probes; ++probe) {
+    BoardEntry& entry = board_place(head(), parts.board_key.name, probe);
+    if (entry.key.load(std::memory_order_relaxed) != 0) continue;
+    auto* members = reinterpret_cast<std::atomic<int32_t>*>(arena_->mapping()->data() + lane + LaneLayout::ranks_at());
+    for (size_t index = 0; index < parts.ranks.size(); ++index) members[index].store(parts.ranks[index], std::memory_order_relaxed);
+    entry.name.store(parts.board_key.name, std::memory_order_relaxed);
+    entry.lane.store(static_cast<uint64_t>(lane), std::memory_order_relaxed);
+    entry.members.store(members_mark(parts), std::memory_order_relaxed);
+    entry.making.store(static_cast<uint64_t>(parts.time) << 8, std::memory_order_relaxed);
+    entry.key.store(parts.board_key.key, std::memory_order_release);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return Status::success();
+  }
+  return {ErrorCode::resource, "too many groups exist at once; destroy some"};
+}
+
+void World::board_remove(const BoardKey& key) {
+  if (BoardEntry* entry = find_entry(head(), key)) entry->key.store(0, std::memory_order_release);
+}
+
+// Waits until every member's entry is there; gives up when one died, gave up or makes another group, or time is over.
+Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
+  size_t found = 0;
+  auto turn = [&] {
+    for (; found < parts.members.size(); ++found) {
+      BoardEntry* entry = find_entry(parts.members[found].head(), parts.board_key);
+      if (!entry) return Turn::blocked;
+      parts.lane_offsets[found] = static_cast<int64_t>(entry->lane.load(std::memory_order_relaxed));
+    }
+    return Turn::done;
+  };
+  auto examine = [&]() -> Status {
+    const int missing = parts.ranks[found];
+    RETURN_IF_ERROR(board_check(parts, found));
+    for (size_t member = found; member < parts.members.size(); ++member) RETURN_IF_ERROR(board_conflict(parts, member));
+    if (std::string how = how_lost(missing); !how.empty())
+      return {ErrorCode::peer_lost, fmt::format("rank {} {} while group \"{}\" was being made", missing, how, parts.name), missing};
+    if (!deadline.passed()) return Status::success();
+    return {ErrorCode::timeout, fmt::format("group \"{}\" of ranks [{}] was not made: rank {} has not come", parts.name,
+                                            fmt::join(parts.ranks, ", "), missing), missing};
+  };
+  WaitPolicy policy = policy_;
+  Status status = wait_until_done(head(), policy, turn, examine, deadline);
+  if (status.ok()) status = board_check(parts, found);
+  if (!status.ok()) board_give_up(parts, status.code());
+  return status;
+}
+
+// Whether those who came, the first `found` of the members, are still there and mean the same group.
+Status World::board_check(const GroupParts& parts, size_t found) const {
+  for (size_t index = 0; index < found; ++index) {
+    const int peer = parts.ranks[index];
+    const BoardEntry* entry = find_entry(parts.members[index].head(), parts.board_key);
+    if (!entry || peer == rank()) continue;
+    const ErrorCode code = gave_up_with(entry->making.load(std::memory_order_relaxed));
+    if (code != ErrorCode::ok)
+      return {code, fmt::format("rank {} gave up making group \"{}\" of ranks [{}] with {}; the others do too", peer, parts.name,
+                                fmt::join(parts.ranks, ", "), error_name(code)), peer};
+    if (entry->members.load(std::memory_order_relaxed) != members_mark(parts))
+      return {ErrorCode::mismatch, fmt::format("group \"{}\": rank {} and rank {} make it with different run_ahead", parts.name,
+                                               rank(), peer), peer};
+  }
+  return Status::success();
+}
+
+// A rank that makes the name with other members, me among them, waits for me as I wait for it, and neither will come.
+Status World::board_conflict(const GroupParts& parts, size_t member) {
+  const Neighbour& neighbour = parts.members[member];
+  for (int probe = 0; probe < board_probes; ++probe) {
+    const BoardEntry& entry = board_place(neighbour.head(), parts.board_key.name, probe);
+    const uint64_t key = entry.key.load(std::memory_order_acquire);
+    if (key == 0 || key == parts.board_key.key || entry.name.load(std::memory_order_relaxed) != parts.board_key.name) continue;
+    const uint64_t making = entry.making.load(std::memory_order_relaxed);
+    const std::vector<int> members = members_of(neighbour, entry);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (entry.key.load(std::memory_order_relaxed) != key) continue;
+    const ErrorCode code = gave_up_with(making);
+    const bool counts_on_me = std::find(members.begin(), members.end(), rank()) != members.end();
+    if (!counts_on_me || members == parts.ranks || (code != ErrorCode::ok && code != ErrorCode::mismatch)) continue;
+    std::lock_guard lock(mutex_);
+    int& times = times_made_[{parts.name, members}];
+    if (times >= time_of(making)) continue;  // that one I came to
+    times = time_of(making);                 // and that one has now failed, here as there
+    return {ErrorCode::mismatch,
+            fmt::format("group \"{}\": rank {} makes it of {} members, [{}]; rank {} makes it of {}, [{}]", parts.name, rank(),
+                        parts.ranks.size(), fmt::join(parts.ranks, ", "), neighbour.rank, members.size(), fmt::join(members, ", ")),
+            neighbour.rank};
+  }
+  return Status::success();
+}
+
+// The entry and its lane stay where they are, since others may have seen them; a group that failed is not worth more.
+void World::board_give_up(const GroupParts& parts, ErrorCode code) {
+  BoardEntry* mine = find_entry(head(), parts.board_key);
+  CHECK(mine);
+  mine->making.fetch_or(static_cast<uint64_t>(code), std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (const Neighbour& member : parts.members) {
+    const BoardEntry* entry = find_entry(member.head(), parts.board_key);
+    if (entry && entry->members.load(std::memory_order_relaxed) == members_mark(parts)) {
+      std::byte* lane = member.mapping->data() + entry->lane.load(std::memory_order_relaxed);
+      reinterpret_cast<std::atomic<uint32_t>*>(lane + parts.layout.left_at())[parts.me].store(has_left, std::memory_order_release);
+    }
+    ring_bell(member.head());
+  }
+}
+
+}  // namespace unisono
