@@ -54,7 +54,6 @@ TEST_F(Death, is_told_to_asynchronous_calls) {
     KillScene scene{.victims = {2}, .late = 1};
     scene.settings.cores = cores;
     expect_survivors_are_told(scene, calling({.async_op = true}));
-    scene.settings.cores = 64;
     expect_survivors_are_told(scene, calling({.count = 50'000, .async_op = true}));
   }
 }

@@ -94,7 +94,7 @@ TEST(Dialects, every_row_of_the_page_has_a_test_and_every_test_a_row) {
 
 TEST(Dialects, the_chinese_page_has_the_same_rows_in_the_same_order) { EXPECT_EQ(ids_in("dialects.md"), ids_in("dialects.zh.md")); }
 
-// Cells that are code, numbers or names stay as they are; there is one of each in the same place.
+// No cell is empty, and a row has as many in one language as in the other.
 TEST(Dialects, both_pages_have_the_same_columns) {
   std::map<std::string, size_t> columns;
   for (const Line& line : table_rows("dialects.md")) {

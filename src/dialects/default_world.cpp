@@ -2,6 +2,7 @@
 #include "dialects/default_world.hpp"
 
 #include <fmt/core.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include <mutex>
@@ -14,7 +15,7 @@ namespace {
 struct DefaultWorld {
   std::mutex mutex;
   std::shared_ptr<World> world;
-  bool goodbye_registered = false;
+  bool handlers_registered = false;
 };
 
 DefaultWorld& default_world() {
@@ -34,6 +35,19 @@ std::shared_ptr<World> find_world() {
 void say_goodbye(int status, void*) {
   std::unique_lock lock(default_world().mutex, std::try_to_lock);
   if (lock && default_world().world) default_world().world->say_exiting(status);
+}
+
+// A forked child must not keep the rank's descriptors, or the meeting place would stay taken when the rank has left it. While
+// somebody joins or leaves, a child is left as it is: fork() waits for nobody.
+thread_local bool locked_for_fork = false;
+
+void before_fork() { locked_for_fork = default_world().mutex.try_lock(); }
+void after_fork() {
+  if (std::exchange(locked_for_fork, false)) default_world().mutex.unlock();
+}
+void after_fork_in_child() {
+  if (locked_for_fork && default_world().world) default_world().world->close_in_child();
+  after_fork();
 }
 
 }  // namespace
@@ -63,7 +77,9 @@ void join_default_world(const LaunchRequest& request) {
   auto world = launch(request, process_environment());
   throw_if_error(world.status());
   state.world = std::move(*world);
-  if (!std::exchange(state.goodbye_registered, true)) on_exit(say_goodbye, nullptr);
+  if (std::exchange(state.handlers_registered, true)) return;
+  on_exit(say_goodbye, nullptr);
+  pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
 void leave_default_world() {

@@ -69,8 +69,13 @@ Status Group::run(Call&& call) {
 Status Group::perform_inline(const Call& call) {
   begin(call);
   Status status =
-      wait_until_done(lanes_.my_head(), policy_, [this] { return turn(); }, [this] { return examine(); });
+      wait_until_done(bed(), policy_, [this] { return turn(); }, [this] { return examine(); });
   return end(status);
+}
+
+// In a call that the last arriver ends for all, one wake-up for the whole group is better than one for each.
+Bed Group::bed() const {
+  return {lanes_.my_head(), current_.path == Path::combine && current_.refusal.ok() ? &lanes_.shared().released : nullptr};
 }
 
 // The progress thread goes back to sleep when it finds the token held, so whoever held it says when there is work left.

@@ -100,6 +100,7 @@ class Group : public std::enable_shared_from_this<Group> {
   };
 
   Status perform_inline(const Call& call);
+  Bed bed() const;
   Status enqueue(const std::shared_ptr<CallWork>& work);
   void complete(const std::shared_ptr<CallWork>& work, const Status& status);
   void give_token();

@@ -63,12 +63,21 @@ Status World::open() {
   } catch (const std::system_error& error) {
     return {ErrorCode::resource, fmt::format("a thread could not be started: {}; is the limit of processes reached?", error.what())};
   }
+  Status status = make_world_group();
+  if (status.ok()) status = agree_on_peer_reads();
+  if (status.ok() || status.code() == ErrorCode::resource || status.code() == ErrorCode::memory) return status;
+  return {ErrorCode::init, fmt::format("rank {} of {} met the others, but then: {}", rank(), size(), status.message()), status.peer()};
+}
+
+Status World::make_world_group() {
   std::vector<int> everybody(static_cast<size_t>(size()));
   for (int index = 0; index < size(); ++index) everybody[static_cast<size_t>(index)] = index;
-  auto group = create_group(std::string(world_group_name), std::move(everybody));
+  GroupOptions options;
+  options.made_by = request_.deadline;
+  auto group = create_group(std::string(world_group_name), std::move(everybody), options);
   if (!group.ok()) return group.status();
   world_group_ = std::move(*group);
-  return agree_on_peer_reads();
+  return Status::success();
 }
 
 // Every rank computes this from what all ranks have written into their arenas, so all come to the same answer.
@@ -86,7 +95,7 @@ void World::settle_policy() {
   if (quota != 0) cores_ = std::min(cores_, static_cast<int>(quota));
   policy_.crowded = size() > cores_;
   policy_.spin_ns = policy_.patience_ns = settings().spin_us * 1000;
-  policy_.global_barrier = joined_.global_barrier;
+  policy_.global_barrier = joined_.global_barrier && !policy_.crowded;  // where ranks sleep all the time, a fence is cheaper
   peer_reads_ = readable && size() > 1;
 }
 
@@ -99,6 +108,7 @@ Status World::agree_on_peer_reads() {
   call.op = ReduceOp::min;
   call.count = 1;
   call.input = call.output = Pieces(&readable, sizeof(readable));
+  call.timeout_s = std::max(static_cast<double>(request_.deadline.remaining_ns()) * 1e-9, 0.001);  // still joining
   RETURN_IF_ERROR(world_group_->run(std::move(call)));
   peer_reads_ = readable != 0;
   return Status::success();
@@ -114,6 +124,15 @@ std::string World::how_lost(int rank) const {
 void World::say_exiting(int status) {
   if (forked() || left_ || !arena_) return;
   head().goodbye.store(static_cast<uint32_t>(Goodbye::exiting) | static_cast<uint32_t>(status & 0xff) << 8, std::memory_order_release);
+}
+
+// The parent's descriptors stay its own; this child only has copies of them.
+void World::close_in_child() {
+  joined_.listener.reset();
+  joined_.life.reset();
+  for (Descriptor& watch : joined_.watches) watch.reset();
+  stop_.reset();
+  if (arena_) arena_->close_in_child();
 }
 
 void World::leave() {

@@ -39,6 +39,7 @@ struct WorldOptions {
 struct GroupOptions {
   double timeout_s = 0;  // 0: as the world's
   int run_ahead = 0;     // calls that a rank which only gives may be ahead of the others; the same on all members
+  Deadline made_by = {};  // otherwise as for a call
 };
 
 class World : public std::enable_shared_from_this<World> {
@@ -68,6 +69,7 @@ class World : public std::enable_shared_from_this<World> {
   std::string name_for(const std::vector<int>& ranks);  // a name that all members make alike, new for every call
   Status check_members(const std::string& name, const std::vector<int>& ranks) const;  // ok, or why there can be no such group
 
+  void close_in_child();         // in a forked child, inside fork()
   void say_exiting(int status);  // the process is about to exit without leaving
   void leave();  // ends membership in all groups; calls after it are StateErrors
   std::string how_lost(int rank) const;  // "" while it lives
@@ -77,6 +79,7 @@ class World : public std::enable_shared_from_this<World> {
   explicit World(WorldOptions options);
   Status open();
   void settle_policy();
+  Status make_world_group();
   Status agree_on_peer_reads();
   void run_progress();
   void run_control();
@@ -89,7 +92,7 @@ class World : public std::enable_shared_from_this<World> {
   Status board_collect(GroupParts& parts, const Deadline& deadline);
   Status board_check(const GroupParts& parts, size_t found) const;
   Status board_conflict(const GroupParts& parts, size_t member);
-  void board_give_up(const GroupParts& parts, ErrorCode code);
+  void board_give_up(const GroupParts& parts, const Status& why);
   void board_remove(const BoardKey& key);
   ArenaHead& head() const { return *reinterpret_cast<ArenaHead*>(arena_->mapping()->data()); }
 

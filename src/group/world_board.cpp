@@ -33,7 +33,13 @@ BoardEntry* find_entry(ArenaHead& head, const BoardKey& wanted) {
 }
 
 ErrorCode gave_up_with(uint64_t making) { return static_cast<ErrorCode>(making & 0xff); }
-int time_of(uint64_t making) { return static_cast<int>(making >> 8); }
+int gave_up_on(uint64_t making) { return static_cast<int>(making >> 8 & 0xffff) - 1; }  // the rank to blame, or -1
+int time_of(uint64_t making) { return static_cast<int>(making >> 24); }
+
+std::string_view what_became_of_it(ErrorCode code) {
+  if (code == ErrorCode::peer_lost) return "was lost";
+  return code == ErrorCode::timeout ? "has not come" : "does not mean the same group";
+}
 
 uint64_t members_mark(const GroupParts& parts) {
   uint64_t hash = hash_bytes(parts.ranks.data(), parts.ranks.size() * sizeof(int), static_cast<uint64_t>(parts.layout.ring));
@@ -68,7 +74,7 @@ Status World::board_publish(const GroupParts& parts, int64_t lane) {
     entry.name.store(parts.board_key.name, std::memory_order_relaxed);
     entry.lane.store(static_cast<uint64_t>(lane), std::memory_order_relaxed);
     entry.members.store(members_mark(parts), std::memory_order_relaxed);
-    entry.making.store(static_cast<uint64_t>(parts.time) << 8, std::memory_order_relaxed);
+    entry.making.store(static_cast<uint64_t>(parts.time) << 24, std::memory_order_relaxed);
     entry.key.store(parts.board_key.key, std::memory_order_release);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     return Status::success();
@@ -104,7 +110,7 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
   WaitPolicy policy = policy_;
   Status status = wait_until_done(head(), policy, turn, examine, deadline);
   if (status.ok()) status = board_check(parts, found);
-  if (!status.ok()) board_give_up(parts, status.code());
+  if (!status.ok()) board_give_up(parts, status);
   return status;
 }
 
@@ -114,10 +120,11 @@ Status World::board_check(const GroupParts& parts, size_t found) const {
     const int peer = parts.ranks[index];
     const BoardEntry* entry = find_entry(parts.members[index].head(), parts.board_key);
     if (!entry || peer == rank()) continue;
-    const ErrorCode code = gave_up_with(entry->making.load(std::memory_order_relaxed));
-    if (code != ErrorCode::ok)
-      return {code, fmt::format("rank {} gave up making group \"{}\" of ranks [{}] with {}; the others do too", peer, parts.name,
-                                fmt::join(parts.ranks, ", "), error_name(code)), peer};
+    const uint64_t making = entry->making.load(std::memory_order_relaxed);
+    const ErrorCode code = gave_up_with(making);
+    if (const int blamed = gave_up_on(making); code != ErrorCode::ok)
+      return {code, fmt::format("rank {} gave up making group \"{}\" of ranks [{}]: rank {} {}", peer, parts.name,
+                                fmt::join(parts.ranks, ", "), blamed, what_became_of_it(code)), blamed == rank() ? peer : blamed};
     if (entry->members.load(std::memory_order_relaxed) != members_mark(parts))
       return {ErrorCode::mismatch, fmt::format("group \"{}\": rank {} and rank {} make it with different run_ahead", parts.name,
                                                rank(), peer), peer};
@@ -152,10 +159,11 @@ Status World::board_conflict(const GroupParts& parts, size_t member) {
 }
 
 // The entry and its lane stay where they are, since others may have seen them; a group that failed is not worth more.
-void World::board_give_up(const GroupParts& parts, ErrorCode code) {
+void World::board_give_up(const GroupParts& parts, const Status& why) {
   BoardEntry* mine = find_entry(head(), parts.board_key);
   CHECK(mine);
-  mine->making.fetch_or(static_cast<uint64_t>(code), std::memory_order_release);
+  const auto blamed = static_cast<uint64_t>(why.peer() + 1) & 0xffff;
+  mine->making.fetch_or(static_cast<uint64_t>(why.code()) | blamed << 8, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (const Neighbour& member : parts.members) {
     const BoardEntry* entry = find_entry(member.head(), parts.board_key);

@@ -58,7 +58,8 @@ Result<std::shared_ptr<Group>> World::create_group(const std::string& name, std:
   }
   FAULT_POINT("group_published");
   for (const Neighbour& member : parts.members) ring_bell(member.head());
-  RETURN_IF_ERROR(board_collect(parts, Deadline::in_seconds(parts.timeout_s)));
+  const bool has_deadline = options.made_by.at_ns != never_ns;
+  RETURN_IF_ERROR(board_collect(parts, has_deadline ? options.made_by : Deadline::in_seconds(parts.timeout_s)));
   auto group = std::make_shared<Group>(std::move(parts), *arena_);
   std::lock_guard lock(mutex_);
   groups_[name] = group;

@@ -14,6 +14,7 @@
 
 #include "base/check.hpp"
 #include "group/world.hpp"
+#include "rendezvous/late_visitors.hpp"
 
 namespace unisono {
 namespace {
@@ -100,24 +101,28 @@ void World::run_progress() try {
 
 void World::run_control() try {
   Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
-  auto add = [&](int descriptor, int64_t token) {
-    epoll_event event{EPOLLIN, {.u64 = static_cast<uint64_t>(token)}};
+  auto add = [&](int descriptor, int64_t token, uint32_t events = EPOLLIN) {
+    epoll_event event{events, {.u64 = static_cast<uint64_t>(token)}};
     if (descriptor >= 0) epoll_ctl(epoll.number(), EPOLL_CTL_ADD, descriptor, &event);
   };
-  const int64_t stop_token = -1, listener_token = -2;
+  const int64_t stop_token = -1, listener_token = -2, visitor_token = -3;  // visitors: less their socket
   add(stop_.number(), stop_token);
   add(joined_.listener.number(), listener_token);
   for (int peer = 0; peer < size(); ++peer) add(joined_.watches[static_cast<size_t>(peer)].number(), peer);
+  LateVisitors visitors(joined_, request_);
   while (!stopping_.load(std::memory_order_acquire)) {
     epoll_event events[16];
     int count = epoll_wait(epoll.number(), events, 16, control_period_ms);
     for (int index = 0; index < count; ++index) {
       auto token = static_cast<int64_t>(events[index].data.u64);
-      if (token == listener_token) answer_late_visitor(joined_, request_);
+      if (token == listener_token)
+        for (int socket : visitors.welcome()) add(socket, visitor_token - socket, EPOLLIN | EPOLLONESHOT);
+      if (token <= visitor_token) visitors.answer(static_cast<int>(visitor_token - token));
       if (token < 0) continue;
       epoll_ctl(epoll.number(), EPOLL_CTL_DEL, joined_.watches[static_cast<size_t>(token)].number(), nullptr);
       member_died(static_cast<int>(token));
     }
+    visitors.dismiss_silent();
     if (count == 0) look_after_idle_groups();
   }
 } catch (const std::exception& error) {

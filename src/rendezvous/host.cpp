@@ -35,6 +35,10 @@ Status already_running(const JoinRequest& request) {
                                        request.job, who.pid, getpid())};
 }
 
+Status went_away(const Guest& guest) {
+  return {ErrorCode::init, fmt::format("rank {} (pid {}) went away while joining", guest.hello->rank, guest.who.pid)};
+}
+
 Status require_descriptors(int size) {
   rlimit limit = {};
   int needed = 3 * size + 32;
@@ -183,7 +187,7 @@ class Host {
         if (!about) watch_of_host = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
         int watch = about ? about->watch.number() : watch_of_host ? watch_of_host.number() : mine_[1];
         const int descriptors[] = {about ? about->arena.number() : mine_[0], watch};
-        RETURN_IF_ERROR(send(to->socket, member, descriptors));
+        if (!send(to->socket, member, descriptors).ok()) return went_away(*to);
       }
       JoinReceived own{member, {}};
       own.descriptors.emplace_back(dup(about ? about->arena.number() : mine_[0]));
@@ -197,13 +201,12 @@ class Host {
     joined_.global_barrier = hello_.flag != 0;
     int ready = 1;
     while (ready < request_.size) {
-      if (request_.deadline.passed()) return {ErrorCode::init, "the ranks met, but not all could map each other in time"};
+      if (request_.deadline.passed()) return unready();
       RETURN_IF_ERROR(listen_once([&](Guest& guest) -> Status {
         auto received = receive(guest.socket);
         if (!received.ok() && !guest.hello) guest.socket.reset();
         if (!guest.hello) return Status::success();
-        if (!received.ok())
-          return {ErrorCode::init, fmt::format("rank {} (pid {}) went away while joining", guest.hello->rank, guest.who.pid)};
+        if (!received.ok()) return went_away(guest);
         ready += !guest.ready;
         guest.ready = true;
         joined_.global_barrier &= guest.hello->flag != 0;
@@ -213,7 +216,16 @@ class Host {
     return Status::success();
   }
 
+  Status unready() const {
+    std::vector<int> ranks;
+    for (const Guest* guest : seats_)
+      if (guest && !guest->ready) ranks.push_back(guest->hello->rank);
+    return {ErrorCode::init, fmt::format("all {} ranks of job \"{}\" met, but these did not go on in time: {}. Are they stopped?",
+                                         request_.size, request_.job, fmt::join(ranks, ", "))};
+  }
+
   void tell_outcome(const Status& status) {
+    if (!status.ok()) welcome();  // whoever is at the door hears it too
     JoinMessage message = hello_;
     message.kind = status.ok() ? JoinKind::go : JoinKind::refuse;
     message.code = static_cast<uint32_t>(status.code());
@@ -239,25 +251,6 @@ class Host {
 
 Result<Joined> host_world(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine) {
   return Host(request, hello, mine).run();
-}
-
-void answer_late_visitor(const Joined& joined, const JoinRequest& request) {
-  for (Descriptor socket = accept_from(joined.listener); socket; socket = accept_from(joined.listener)) {
-    if (!wait_readable(socket, Deadline::in_seconds(0.1))) continue;
-    auto received = receive(socket);
-    if (!received.ok()) continue;
-    int rank = received->message.rank;
-    bool known = rank > 0 && rank < request.size;
-    const Neighbour* member = known ? &joined.neighbours[static_cast<size_t>(rank)] : nullptr;
-    bool left = member && member->head().goodbye.load(std::memory_order_acquire) != 0;
-    JoinMessage answer;
-    answer.kind = left ? JoinKind::retry : JoinKind::refuse;
-    answer.code = static_cast<uint32_t>(ErrorCode::init);
-    answer.say(fmt::format("job \"{}\" is already running with {} ranks (rank 0 is pid {}{}); wait for it to end or choose "
-                           "another UNISONO_JOB", request.job, request.size, getpid(),
-                           known ? fmt::format(", rank {} is pid {}", rank, member->pid) : std::string()));
-    static_cast<void>(send(socket, answer).ok());
-  }
 }
 
 }  // namespace unisono

@@ -7,6 +7,7 @@
 
 #include <ctime>
 
+#include "base/check.hpp"
 #include "base/hash.hpp"
 #include "rendezvous/host.hpp"
 #include "rendezvous/join_messages.hpp"
@@ -59,27 +60,35 @@ Result<JoinReceived> next_message(const Descriptor& host, const JoinRequest& req
                                                request.rank, request.size, request.job));
   auto received = receive(host);
   if (!received.ok())
-    return Status(ErrorCode::init, fmt::format("rank 0 of job \"{}\" went away while rank {} was joining: {}", request.job,
-                                               request.rank, received.status().message()));
+    return Status(received.status().code(), fmt::format("rank 0 of job \"{}\" went away while rank {} was joining: {}",
+                                                        request.job, request.rank, received.status().message()));
   if (received->message.kind == JoinKind::refuse) return said_no(received->message);
   return received;
 }
+
+// Who closes the door without a word was leaving, or died: the next rank 0 may be on its way.
+bool hung_up(const Status& status) { return status.code() == ErrorCode::peer_lost; }
 
 // One visit to rank 0: everybody's arena, or the reason why not. `again` is set when it asked us to come back later.
 Result<Joined> visit_host(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine, bool& again) {
   auto host = find_host(request);
   if (!host.ok()) return host.status();
-  RETURN_IF_ERROR(send(*host, hello, mine));
   Joined joined;
+  const Status sent = send(*host, hello, mine);
+  again = hung_up(sent);
+  if (again) return joined;
+  RETURN_IF_ERROR(sent);
+  FAULT_POINT("join_said_hello");
   joined.neighbours.resize(static_cast<size_t>(request.size));
   joined.watches.resize(static_cast<size_t>(request.size));
   for (int seen = 0; seen < request.size; ++seen) {
     auto received = next_message(*host, request);
-    if (!received.ok()) return received.status();
-    again = received->message.kind == JoinKind::retry;
+    again = received.ok() ? received->message.kind == JoinKind::retry : seen == 0 && hung_up(received.status());
     if (again) return joined;
+    if (!received.ok()) return received.status();
     RETURN_IF_ERROR(admit(*received, request, joined));
   }
+  FAULT_POINT("join_mapped");
   JoinMessage ready = hello;
   ready.kind = JoinKind::ready;
   RETURN_IF_ERROR(send(*host, ready));
@@ -127,11 +136,13 @@ Result<Joined> join(const JoinRequest& request, const Arena& arena) {
   for (int attempt = 0;; ++attempt) {
     bool again = false;
     auto joined = request.rank == 0 ? host_world(request, hello, mine) : visit_host(request, hello, mine, again);
-    if (!joined.ok() || !again) {
-      if (joined.ok()) joined->life = std::move(life);
-      return joined;
+    if (again) {
+      rest(attempt);
+      continue;
     }
-    rest(attempt);
+    if (hung_up(joined.status())) return Status(ErrorCode::init, joined.status().message());
+    if (joined.ok()) joined->life = std::move(life);
+    return joined;
   }
 }
 

@@ -26,15 +26,12 @@ struct JoinRequest {
 struct Joined {
   std::vector<Neighbour> neighbours;  // by rank, this one included
   std::vector<Descriptor> watches;    // by rank: readable when that process has died; empty for this one
-  Descriptor listener;                // rank 0: the meeting place, kept so that late visitors get an answer
+  Descriptor listener;                // rank 0: the meeting place, kept for late_visitors.hpp
   Descriptor life;                    // closed by our death; peers without a pid of ours watch its other end
   bool global_barrier = false;        // whether every process has registered for membarrier
 };
 
 Result<Joined> join(const JoinRequest& request, const Arena& arena);
-
-// Rank 0, after joining: tells whoever knocks that the job runs already, or to try again if it is a member that left.
-void answer_late_visitor(const Joined& joined, const JoinRequest& request);
 
 std::string meeting_place(const std::string& job);
 

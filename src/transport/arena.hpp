@@ -47,6 +47,7 @@ class Arena {
   void drop_pages(int64_t offset);      // gives the memory back, keeps the place; refill() before the next use
   Status refill(int64_t offset, const char* what);
   int64_t taken_bytes() const;
+  void close_in_child() { descriptor_.reset(); }  // in a forked child, which has not got the memory either
 
   const std::shared_ptr<Mapping>& mapping() const { return mapping_; }
   int descriptor() const { return descriptor_.number(); }

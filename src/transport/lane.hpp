@@ -94,7 +94,7 @@ struct BoardEntry {
   std::atomic<uint64_t> name;     // hash of the name alone
   std::atomic<uint64_t> lane;     // where the owner's lane lies in its arena
   std::atomic<uint64_t> members;  // hash of the members and of what they agree on, and how many
-  std::atomic<uint64_t> making;   // which time << 8 | the ErrorCode with which the owner gave up
+  std::atomic<uint64_t> making;   // which time << 24 | the rank that the owner gave up on, plus 1, << 8 | with which ErrorCode
 };
 
 struct ArenaHead {

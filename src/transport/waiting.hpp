@@ -39,24 +39,38 @@ inline void relax() {
 #endif
 }
 
-// Counts a thread among its process's sleepers while it decides to sleep and sleeps.
+// Where a thread sleeps: on its process's bell, or, where one word releases a whole group at once, on that.
+struct Bed {
+  Bed(ArenaHead& head) : head(head) {}
+  Bed(ArenaHead& head, const std::atomic<uint32_t>* release) : head(head), release(release) {}
+  ArenaHead& head;
+  const std::atomic<uint32_t>* release = nullptr;
+};
+
+// Counts a thread among its process's sleepers while it decides to sleep and sleeps. On a release word nobody is counted:
+// whoever changes it always wakes, and the kernel compares it with what was read here.
 class Sleeper {
  public:
-  Sleeper(ArenaHead& head, const WaitPolicy& policy) : head_(head), bell_(head.bell.load(std::memory_order_acquire)) {
-    head_.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  Sleeper(Bed bed, const WaitPolicy& policy) : bed_(bed), word_(bed.release ? *bed.release : bed.head.bell) {
+    seen_ = word_.load(std::memory_order_acquire);
+    if (bed_.release) return;
+    bed_.head.sleepers.fetch_add(1, std::memory_order_seq_cst);
     if (policy.global_barrier)
       global_barrier();
     else
       std::atomic_thread_fence(std::memory_order_seq_cst);
   }
-  ~Sleeper() { head_.sleepers.fetch_sub(1, std::memory_order_relaxed); }
+  ~Sleeper() {
+    if (!bed_.release) bed_.head.sleepers.fetch_sub(1, std::memory_order_relaxed);
+  }
   Sleeper(const Sleeper&) = delete;
 
-  void sleep(int64_t longest_ns) const { futex_wait(head_.bell, bell_, std::min(longest_ns, longest_sleep_ns)); }
+  void sleep(int64_t longest_ns) const { futex_wait(word_, seen_, std::min(longest_ns, longest_sleep_ns)); }
 
  private:
-  ArenaHead& head_;
-  uint32_t bell_;
+  Bed bed_;
+  const std::atomic<uint32_t>& word_;
+  uint32_t seen_;
 };
 
 enum class Turn { blocked, progressed, done };
@@ -64,7 +78,7 @@ enum class Turn { blocked, progressed, done };
 // Turns `turn` until it is done. `examine` is asked now and then, and after every sleep, whether to give up; and soon after
 // the deadline, where one is given.
 template <typename TurnFunction, typename ExamineFunction>
-Status wait_until_done(ArenaHead& head, WaitPolicy& policy, TurnFunction turn, ExamineFunction examine,
+Status wait_until_done(Bed bed, WaitPolicy& policy, TurnFunction turn, ExamineFunction examine,
                        Deadline deadline = {}) {
   constexpr int plain_polls = 300, polls_between_looks = 64;
   constexpr int64_t crowded_spin_ns = 1000;
@@ -87,7 +101,7 @@ Status wait_until_done(ArenaHead& head, WaitPolicy& policy, TurnFunction turn, E
     int64_t now = now_ns();
     if (spin_until == 0) spin_until = now + (policy.crowded ? std::min(policy.spin_ns, crowded_spin_ns) : policy.patience_ns);
     if (now < spin_until) continue;
-    Sleeper sleeper(head, policy);
+    const Sleeper sleeper(bed, policy);
     outcome = turn();
     if (outcome == Turn::done) return Status::success();
     if (outcome == Turn::blocked) {
