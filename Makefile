@@ -15,7 +15,9 @@ export CMAKE_GENERATOR = $(if $(shell command -v ninja 2>/dev/null),Ninja,Unix M
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
-run: build ## build everything and take the tour: five collectives in both dialects, on 4 ranks
+run: setup ## build the library and the command and take the tour: five collectives in both dialects, on 4 ranks
+	cmake --preset release
+	cmake --build --preset release --target unisono_command
 	$(UNISONO) tour
 
 test: setup ## build and run all tests, and the small ones again under the sanitizers (within ten minutes on two cores)
