@@ -102,8 +102,9 @@ TEST_P(EveryAlgorithm, gives_what_the_oracle_says) {
 TEST_P(EveryAlgorithm, takes_every_dtype_and_op) {
   const Choice choice = all_choices()[GetParam()];
   SCOPED_TRACE(choice.plan());
-  perform_all(testing::trials_of_numbers({.ranks = 4}, 77, [&](const Form& form) { return choice.suits(form); }),
-              ranks(4).with([&](Settings& settings) { settings.plan = choice.plan(); }));
+  const int size = scale() == Scale::small ? 2 : 4;
+  perform_all(testing::trials_of_numbers({.ranks = size}, 77, [&](const Form& form) { return choice.suits(form); }),
+              ranks(size).with([&](Settings& settings) { settings.plan = choice.plan(); }));
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, EveryAlgorithm, ::testing::Range(size_t{0}, all_choices().size()), [](const auto& info) {
@@ -147,14 +148,14 @@ TEST(AllReduce, of_random_floats_gives_the_same_bits_on_all_ranks_by_every_algor
 }
 
 TEST(Crowds, of_more_ranks_than_cores_get_the_same_results) {
-  for (int size : {2, 4, 8})
+  for (int size : scale() == Scale::small ? std::vector{4} : std::vector{2, 4, 8})
     perform_all(testing::trials_of_sizes({.ranks = size, .largest_bytes = 300 << 10}),
                 ranks(size).with([](Settings& settings) { settings.cores = 1; }));
 }
 
 TEST(Tiles, of_unusual_sizes_give_the_same_results) {
   for (int64_t tile_bytes : {64, 100, 4096, 10'000})
-    for (int size : {2, 3, 5})
+    for (int size : scale() == Scale::small ? std::vector{2} : std::vector{2, 3, 5})
       perform_all(testing::trials_of_sizes({.ranks = size, .tile_bytes = tile_bytes, .largest_bytes = 9000 + 20 * tile_bytes}),
                   ranks(size).with([&](Settings& settings) {
                     settings.tile_bytes = tile_bytes;

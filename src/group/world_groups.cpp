@@ -62,6 +62,8 @@ Result<std::shared_ptr<Group>> World::create_group(const std::string& name, std:
   RETURN_IF_ERROR(board_collect(parts, has_deadline ? options.made_by : Deadline::in_seconds(parts.timeout_s)));
   auto group = std::make_shared<Group>(std::move(parts), *arena_);
   std::lock_guard lock(mutex_);
+  for (int member = 0; member < group->size(); ++member)  // who died after it came, and before the control thread knew the group
+    if (!lost_[static_cast<size_t>(group->world_rank(member))].empty()) group->member_lost(member);
   groups_[name] = group;
   groups_version_.fetch_add(1, std::memory_order_release);
   return group;

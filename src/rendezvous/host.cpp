@@ -14,6 +14,8 @@
 namespace unisono {
 namespace {
 
+constexpr double patience_with_latecomers_s = 1;
+
 struct Guest {
   Descriptor socket;
   PeerIdentity who;
@@ -69,7 +71,10 @@ class Host {
     if (status.ok()) status = introduce();
     if (status.ok()) status = until_ready();
     tell_outcome(status);
-    if (!status.ok()) return status;
+    if (!status.ok()) {
+      tell_latecomers(status);
+      return status;
+    }
     joined_.listener = std::move(listener_);
     return std::move(joined_);
   }
@@ -145,11 +150,11 @@ class Host {
       return Status::success();
     }
     const JoinMessage& hello = received->message;
-    RETURN_IF_ERROR(check(hello, guest.who));
     if (hello.kind != JoinKind::hello || received->descriptors.size() != 2) {
-      guest.socket.reset();
+      if (!guest.hello) guest.socket.reset();
       return Status::success();
     }
+    RETURN_IF_ERROR(check(hello, guest.who));
     guest.hello = hello;
     guest.arena = std::move(received->descriptors[0]);
     guest.watch = watch_for(guest, std::move(received->descriptors[1]));
@@ -235,6 +240,18 @@ class Host {
       if (!guest->hello && status.ok()) message.kind = JoinKind::retry;  // came too late for this world
       if (guest->socket) static_cast<void>(send(guest->socket, message).ok());  // a guest that is gone needs no answer
       message.kind = status.ok() ? JoinKind::go : JoinKind::refuse;
+    }
+  }
+
+  // Ranks are not started at the same instant. Who comes when joining has failed already is told why, too, for as long as it
+  // takes until all have heard it, or a second.
+  void tell_latecomers(const Status& status) {
+    const Deadline deadline = Deadline::in_seconds(request_.deadline.passed() ? 0 : patience_with_latecomers_s);
+    auto told = static_cast<int>(guests_.size());
+    while (told < request_.size - 1 && wait_readable(listener_, deadline)) {
+      guests_.clear();
+      tell_outcome(status);
+      told += static_cast<int>(guests_.size());
     }
   }
 

@@ -75,9 +75,7 @@ Result<Joined> visit_host(const JoinRequest& request, const JoinMessage& hello, 
   if (!host.ok()) return host.status();
   Joined joined;
   const Status sent = send(*host, hello, mine);
-  again = hung_up(sent);
-  if (again) return joined;
-  RETURN_IF_ERROR(sent);
+  if (!sent.ok() && !hung_up(sent)) return sent;  // who has closed the door already may have said why
   FAULT_POINT("join_said_hello");
   joined.neighbours.resize(static_cast<size_t>(request.size));
   joined.watches.resize(static_cast<size_t>(request.size));

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/check.hpp"
 
@@ -105,8 +106,9 @@ Result<Received> receive_message(const Descriptor& socket, std::span<std::byte> 
   message.msg_control = room;
   message.msg_controllen = sizeof(room);
   ssize_t received;
+  bool reset = false;  // the peer closed without having read all that we said; what it said before is still there
   do received = recvmsg(socket.number(), &message, MSG_CMSG_CLOEXEC);
-  while (received < 0 && errno == EINTR);
+  while (received < 0 && (errno == EINTR || (errno == ECONNRESET && !std::exchange(reset, true))));
   if (received < 0 && errno == ECONNRESET) return Received{};
   if (received < 0) return failed("receiving while joining");
   Received result;

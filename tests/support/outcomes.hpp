@@ -4,11 +4,13 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <new>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "unisono/status.hpp"
@@ -25,8 +27,10 @@ class SharedArray {
     if (memory == MAP_FAILED) throw std::bad_alloc();
     first_ = static_cast<T*>(memory);
   }
-  ~SharedArray() { munmap(first_, count_ * sizeof(T)); }
-  SharedArray(const SharedArray&) = delete;
+  SharedArray(SharedArray&& other) noexcept : count_(other.count_), first_(std::exchange(other.first_, nullptr)) {}
+  ~SharedArray() {
+    if (first_) munmap(first_, count_ * sizeof(T));
+  }
   T& operator[](int index) const { return first_[index]; }
 
  private:

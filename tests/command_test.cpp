@@ -1,0 +1,126 @@
+// The sub-commands as a user runs them; `unisono run` has run_test.cpp to itself. Also ranks that a real mpirun started.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "unisono/settings.hpp"
+
+namespace unisono {
+namespace {
+
+struct Outcome {
+  int status = -1;
+  std::string output;  // standard output and error together
+  bool says(std::string_view part) const { return output.find(part) != std::string::npos; }
+};
+
+Outcome run(const std::string& line) {
+  Outcome outcome;
+  std::FILE* pipe = popen((line + " 2>&1 < /dev/null").c_str(), "r");
+  if (!pipe) return outcome;
+  char buffer[4096];
+  while (size_t count = std::fread(buffer, 1, sizeof(buffer), pipe)) outcome.output.append(buffer, count);
+  int status = pclose(pipe);
+  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+  return outcome;
+}
+
+std::string command() { return process_environment().at("UNISONO_COMMAND"); }
+Outcome unisono(const std::string& arguments) { return run(command() + " " + arguments); }
+
+TEST(Command, without_arguments_asks_for_one_and_lists_what_there_is) {
+  Outcome outcome = unisono("");
+  EXPECT_NE(outcome.status, 0);
+  EXPECT_TRUE(outcome.says("subcommand is required")) << outcome.output;
+  Outcome help = unisono("--help");
+  EXPECT_EQ(help.status, 0);
+  for (const char* name : {"run", "tour", "bench", "explain", "settings"}) EXPECT_TRUE(help.says(name)) << name;
+}
+
+TEST(Tour, shows_what_each_dialect_does_on_every_rank) {
+  Outcome outcome = unisono("tour -n 3");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  for (const char* part : {"  0     [0 1 2]          [30 33 36]                         [30 33 36]",    // all_reduce
+                           "  1     [10 11 12]       [10 11 12]                         [0 0 0]",       // reduce
+                           "[0 1] [10 11] [20 21]              [0 1 10 11 20 21]",                    // all_gather
+                           "  2     (not looked at)  [2]                                [2]", "times a memcpy"})
+    EXPECT_TRUE(outcome.says(part)) << part << "\nis not in\n" << outcome.output;
+  EXPECT_FALSE(outcome.says("WRONG"));
+}
+
+TEST(Bench, checks_every_collective_while_timing_it) {
+  for (const char* dialect : {"distributed", "comm_func"})
+    for (const char* extra : {"", " --fresh"}) {
+      Outcome outcome = unisono(std::string("bench all -n 3 --sizes 64,40K,300K --repeats 2 --seconds 0.002 --dialect ") + dialect + extra);
+      EXPECT_EQ(outcome.status, 0) << outcome.output;
+      for (const char* name : {"all_reduce", "all_gather", "reduce_scatter", "reduce", "scatter", "broadcast", "barrier"})
+        EXPECT_TRUE(outcome.says(std::string("\n") + name)) << name << outcome.output;
+    }
+}
+
+TEST(Bench, writes_its_rows_as_json) {
+  std::string path = ::testing::TempDir() + "/bench_" + std::to_string(getpid()) + ".json";
+  Outcome outcome = unisono("bench all_reduce -n 2 --sizes 64,4K --repeats 1 --seconds 0.001 --json " + path);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_NE(text.str().find("\"collective\": \"all_reduce\", \"ranks\": 2, \"bytes\": 64, \"count\": 16"), std::string::npos) << text.str();
+  EXPECT_NE(text.str().find("\"bytes\": 4096"), std::string::npos);
+  EXPECT_NE(text.str().find("\"wrong\": 0"), std::string::npos);
+  std::remove(path.c_str());
+}
+
+TEST(Bench, says_what_is_wrong_with_its_arguments) {
+  Outcome sizes = unisono("bench all_reduce --sizes 12,zebra");
+  EXPECT_NE(sizes.status, 0);
+  EXPECT_TRUE(sizes.says("--sizes 12,zebra: write it as 64,4K,1M")) << sizes.output;
+  Outcome collective = unisono("bench all_reuse");
+  EXPECT_NE(collective.status, 0);
+  EXPECT_TRUE(collective.says("all_reuse: there are all_reduce")) << collective.output;
+  Outcome file = unisono("bench barrier -n 1 --repeats 1 --seconds 0.001 --json /nonexistent/rows.json");
+  EXPECT_NE(file.status, 0);
+  EXPECT_TRUE(file.says("cannot write /nonexistent/rows.json")) << file.output;
+}
+
+TEST(Settings, are_all_printed_with_a_sentence) {
+  Outcome outcome = run("UNISONO_SPIN_US=7 " + command() + " settings");
+  EXPECT_EQ(outcome.status, 0);
+  for (const SettingText& setting : describe(Settings())) EXPECT_TRUE(outcome.says(setting.variable)) << setting.variable;
+  EXPECT_TRUE(outcome.says("(default 50)")) << outcome.output;
+  Outcome bad = run("UNISONO_TIMEOUT=soon " + command() + " settings");
+  EXPECT_NE(bad.status, 0);
+  EXPECT_TRUE(bad.says("UNISONO_TIMEOUT=\"soon\" is not a number of seconds")) << bad.output;
+}
+
+TEST(ExplainCommand, gives_the_choice_and_refuses_nonsense) {
+  Outcome outcome = unisono("explain all_reduce --ranks 8 --bytes 1M --cores 8");
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_TRUE(outcome.says("choice:     two_shot")) << outcome.output;
+  EXPECT_TRUE(outcome.says("rank 7 of 8"));
+  for (const char* bad : {"explain nothing", "explain all_reduce --bytes many", "explain broadcast --ranks 2 --root 2"})
+    EXPECT_EQ(unisono(bad).status, 1) << bad;
+}
+
+// Whoever started them, the ranks find each other. Both MPIs are tried where they are installed.
+TEST(Launchers, ranks_of_a_real_mpirun_meet) {
+  int tried = 0;
+  for (const char* launcher : {"mpirun.openmpi --allow-run-as-root --oversubscribe", "mpirun.mpich"}) {
+    std::string name(launcher, std::string_view(launcher).find(' ') == std::string_view::npos ? std::string_view(launcher).size()
+                                                                                            : std::string_view(launcher).find(' '));
+    if (run("command -v " + name).status != 0) continue;
+    ++tried;
+    Outcome outcome = run(std::string(launcher) + " -np 2 " + command() + " bench all_reduce -n 2 --sizes 64 --repeats 1 --seconds 0.001 --as-rank");
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    EXPECT_TRUE(outcome.says("\nall_reduce")) << outcome.output;
+  }
+  if (tried == 0) GTEST_SKIP() << "no mpirun is installed here";
+}
+
+}  // namespace
+}  // namespace unisono

@@ -1,0 +1,161 @@
+// Every named point of the code × every rank × the first passages: the process is killed there, and the others are told, or
+// had all they needed. The points are compiled into debug and sanitizer builds only.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+
+#include "dialects/default_world.hpp"
+#include "tests/support/losses.hpp"
+
+namespace unisono::testing {
+namespace {
+
+const std::vector<std::string> joining_points = {"before_join", "join_said_hello", "join_mapped", "joined"};
+const std::vector<std::string> working_points = {
+    "group_published", "before_announcement", "announced", "run_step", "exchange_shown", "exchange_seen", "exchange_combined", "before_finish"};
+
+constexpr int calls = 6;             // more than passages of any point, so that whoever dies does so before the last
+constexpr int rounds = 2 + calls;    // joining, making a group, and the calls on it
+constexpr double join_timeout_s = 0.5;
+
+constexpr bool compiled_in() {
+#ifdef UNISONO_FAULT_POINTS
+  return true;
+#else
+  return false;
+#endif
+}
+
+class FaultPoints : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!compiled_in()) GTEST_SKIP() << "this build has no fault points: configure with -DUNISONO_FAULT_POINTS=ON";
+    if (under_thread_sanitizer()) GTEST_SKIP() << "kills processes";
+  }
+};
+
+struct Fault {
+  std::string point;
+  int passage = 1, victim = 0, ranks = 4;
+  CallChoice call;
+};
+
+void live(int rank, const WorldChoice& choice, const CallChoice& call, const Outcomes& outcomes) {
+  Result<std::shared_ptr<World>> world = Status(ErrorCode::internal, "not tried");
+  outcomes.note(rank, 0, [&] {
+    world = join_as(rank, choice.size, choice.job, choice.settings);
+    throw_if_error(world.status());
+  });
+  if (!world.ok()) return;
+  SpeakAs speak(*world);
+  GroupHandle group;
+  std::vector<int> everybody;
+  for (int member = 0; member < choice.size; ++member) everybody.push_back(member);
+  bool ok = outcomes.note(rank, 1, [&] { group = distributed::new_group(everybody); }).code == ErrorCode::ok;
+  for (int round = 2; ok && round < rounds; ++round) {
+    Scratch scratch;
+    ok = outcomes.note(rank, round, [&] { make_call(group, scratch, call); }).code == ErrorCode::ok;
+  }
+  (*world)->leave();
+}
+
+// The dead is named, or a survivor that gave up before because of it.
+void expect_names(const Outcome& outcome, const Fault& fault, const Outcomes& outcomes) {
+  const bool says_victim = outcome.text().find(fmt::format("rank {}", fault.victim)) != std::string::npos ||
+                           outcome.text().find(fmt::format("missing: {}", fault.victim)) != std::string::npos;
+  const bool names_one_who_failed = outcome.peer >= 0 && outcomes.of(outcome.peer).code != ErrorCode::ok;
+  EXPECT_TRUE(says_victim || names_one_who_failed) << outcome.text();
+}
+
+void check_survivor(int rank, const Fault& fault, const Outcomes& outcomes, bool killed) {
+  bool failed = false;
+  for (int round = 0; round < rounds && !failed; ++round) {
+    const Outcome& outcome = outcomes.of(rank, round);
+    ASSERT_TRUE(outcome.was_made()) << "rank " << rank << ", round " << round;
+    EXPECT_LT(outcome.took_s(), round == 0 ? join_timeout_s + 1 : 1.0) << "rank " << rank << ": " << outcome.text();
+    failed = outcome.code != ErrorCode::ok;
+    if (!failed) continue;
+    EXPECT_TRUE(killed) << "nobody was killed, but rank " << rank << " got " << outcome.text();
+    EXPECT_EQ(outcome.code, round == 0 ? ErrorCode::init : ErrorCode::peer_lost) << "rank " << rank << ", round " << round << ": " << outcome.text();
+    expect_names(outcome, fault, outcomes);
+  }
+  EXPECT_EQ(failed, killed) << "rank " << rank;
+}
+
+// Whether the point was reached, so that somebody died.
+bool expect_told(const Fault& fault) {
+  SCOPED_TRACE(fmt::format("rank {} of {} dies at passage {} of {} in {} of {}", fault.victim, fault.ranks, fault.passage, fault.point,
+                           name_of(fault.call.kind), fault.call.count));
+  Outcomes outcomes(fault.ranks, rounds);
+  WorldChoice choice{.size = fault.ranks};
+  choice.settings.join_timeout_s = join_timeout_s;
+  choice.settings.fault = fmt::format("{}:{}:{}", fault.point, fault.passage, fault.victim);
+  Children children(fault.ranks, [&](int rank) { live(rank, choice, fault.call, outcomes); });
+  std::vector<Ending> endings = children.wait();
+  const bool killed = endings[static_cast<size_t>(fault.victim)].killed_by(SIGKILL);
+  for (int rank = 0; rank < fault.ranks; ++rank) {
+    const Ending& ending = endings[static_cast<size_t>(rank)];
+    if (rank == fault.victim && killed) continue;
+    EXPECT_TRUE(ending.succeeded()) << ending.output;
+    check_survivor(rank, fault, outcomes, killed);
+  }
+  return killed;
+}
+
+std::vector<CallChoice> choices() {
+  std::vector<CallChoice> choices = {{.count = 8}, {.count = 200'000}};
+  if (small_run()) return choices;
+  choices.push_back({.kind = Collective::all_gather, .count = 5000});
+  choices.push_back({.kind = Collective::broadcast, .count = 30'000});
+  choices.push_back({.kind = Collective::barrier});
+  return choices;
+}
+
+std::vector<std::pair<int, int>> victims_and_ranks() {
+  if (small_run()) return {{0, 4}, {2, 4}, {1, 2}};
+  return {{0, 4}, {1, 4}, {2, 4}, {3, 4}, {0, 2}, {1, 2}};
+}
+
+TEST(FaultPointNames, are_those_of_the_sources) {
+  std::set<std::string> named(joining_points.begin(), joining_points.end()), found;
+  named.insert(working_points.begin(), working_points.end());
+  const std::regex use("FAULT_POINT\\(\"([a-z_]+)\"\\)");
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(UNISONO_SOURCE_DIRECTORY "/src")) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream file(entry.path());
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    for (std::sregex_iterator match(text.begin(), text.end(), use), end; match != end; ++match) found.insert((*match)[1]);
+  }
+  EXPECT_EQ(found, named);
+}
+
+class FaultPointsAtWork : public FaultPoints, public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(FaultPointsAtWork, kill_one_rank_and_tell_the_others) {
+  int deaths = 0;
+  const int passages = full_run() ? 5 : 4;  // the first is in the group that joining makes
+  for (auto [victim, ranks] : victims_and_ranks())
+    for (const CallChoice& call : choices())
+      for (int passage = 1; passage <= passages && !HasFailure(); ++passage)
+        deaths += expect_told({GetParam(), passage, victim, ranks, call});
+  EXPECT_GT(deaths, 0) << "nobody ever came to " << GetParam();
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, FaultPointsAtWork, ::testing::ValuesIn(working_points), [](const auto& info) { return info.param; });
+
+class FaultPointsOfJoining : public FaultPoints, public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(FaultPointsOfJoining, kill_one_rank_and_tell_the_others) {
+  int deaths = 0;
+  for (auto [victim, ranks] : victims_and_ranks()) deaths += expect_told({GetParam(), 1, victim, ranks, {}});
+  EXPECT_GT(deaths, 0) << "nobody ever came to " << GetParam();
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, FaultPointsOfJoining, ::testing::ValuesIn(joining_points), [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace unisono::testing
