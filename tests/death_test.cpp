@@ -95,6 +95,33 @@ TEST_F(Death, is_told_to_those_who_make_a_group) {
   }
 }
 
+// Rank 1 has come to make the group and died before rank 0 came: the group can be made, but not used.
+TEST_F(Death, of_a_rank_that_had_come_to_make_a_group_is_told_in_its_first_call) {
+  Outcomes outcomes(2, 2);
+  SharedArray<Signs> signs(1);
+  WorldChoice choice{.size = 2};
+  Children children(2, [&](int rank) {
+    as_rank(rank, choice, [&](TestWorld& world) {
+      signs[0].ready += 1;
+      if (rank == 0) EXPECT_TRUE(await([&] { return signs[0].go == 1; }));
+      if (rank == 0) outcomes.note(0, 0, [&] { calling({})(world); });
+      outcomes.note(rank, 1, [&] {
+        Scratch scratch;
+        make_call(distributed::new_group({0, 1}, {.name = "late"}), scratch, {});
+      });
+    });
+  });
+  EXPECT_TRUE(await([&] { return signs[0].ready == 2; }));
+  children.await_asleep(1);
+  children.kill(1);
+  signs[0].go = 1;
+  EXPECT_TRUE(children.wait()[0].succeeded());
+  for (int round = 0; round < 2; ++round) {
+    expect_lost(outcomes.of(0, round), {1});
+    EXPECT_LT(outcomes.of(0, round).took_s(), 1.0);
+  }
+}
+
 TEST_F(Death, leaves_the_groups_alone_that_do_not_need_the_dead) {
   SharedArray<Signs> signs(1);
   Outcomes outcomes(4);

@@ -184,6 +184,7 @@ TEST(Mismatch, a_hundred_in_a_row_name_the_same_two_ranks_everywhere) {
     for (int ranks : worlds().sizes) {
       const int rounds = full_run() ? 2000 : 100;
       Outcomes outcomes(ranks, rounds);
+      const int64_t started_ns = now_ns();
       for_each_world(testing::ranks(ranks).with(kind), [&](TestWorld& world) {
         for (int round = 0; round < rounds; ++round) {
           Scratch scratch;
@@ -192,6 +193,7 @@ TEST(Mismatch, a_hundred_in_a_row_name_the_same_two_ranks_everywhere) {
         }
         expect_works(world);
       });
+      EXPECT_LT(static_cast<double>(now_ns() - started_ns) * 1e-9, rounds * 0.05) << "nobody is left asleep";
       for (int round = 0; round < rounds; ++round)
         for (int rank = 0; rank < ranks; ++rank) {
           ASSERT_EQ(outcomes.of(rank, round).code, ErrorCode::mismatch) << outcomes.of(rank, round).text();

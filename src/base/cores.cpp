@@ -56,9 +56,9 @@ int quota_cores(const std::string& root) {
     std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",", path = line.substr(second + 1);
     if (controllers != ",," && controllers.find(",cpu,") == std::string::npos) continue;
     for (std::string mount : {"sys/fs/cgroup", "sys/fs/cgroup/unified", "sys/fs/cgroup/cpu"})
-      for (std::string group = path;; group = group.substr(0, group.find_last_of('/'))) {
+      for (std::string group = path;; group.resize(group.find_last_of('/'))) {
         tighten_by(cores, root + mount + group);
-        if (group.empty() || group == "/") break;
+        if (group.find('/') == std::string::npos || group == "/") break;
       }
   }
   return static_cast<int>(std::ceil(cores));

@@ -3,15 +3,25 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <fstream>
 
+#include "rendezvous/join.hpp"
+
 namespace unisono::testing {
 namespace {
 
 bool contains(const std::vector<int>& ranks, int rank) { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); }
+
+std::set<std::string> names_in(const std::filesystem::path& directory) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) names.insert(entry.path());
+  return names;
+}
 
 }  // namespace
 
@@ -45,6 +55,7 @@ void expect_survivors_are_told(const KillScene& scene, const WaitingCall& call) 
     if (rank != scene.late && !contains(scene.victims, rank)) EXPECT_TRUE(await([&] { return outcomes.of(rank).was_made(); }));
   signs[0].go = 1;
   std::vector<Ending> endings = children.wait();
+  EXPECT_FALSE(meeting_place_is_taken(choice.job));
   for (int rank = 0; rank < scene.ranks; ++rank) {
     SCOPED_TRACE(fmt::format("rank {}", rank));
     const Ending& ending = endings[static_cast<size_t>(rank)];
@@ -65,21 +76,29 @@ void expect_survivors_are_told(const KillScene& scene, const WaitingCall& call) 
   }
 }
 
-std::set<std::string> Traces::now() {
-  std::set<std::string> names;
-  for (const char* directory : {"/dev/shm", "/tmp"})
-    for (const auto& entry : std::filesystem::directory_iterator(directory, std::filesystem::directory_options::skip_permission_denied))
-      if (directory == std::string("/dev/shm") || entry.path().filename().string().find("unisono") != std::string::npos)
-        names.insert(entry.path());
-  return names;
+bool meeting_place_is_taken(const std::string& job) {
+  std::ifstream sockets("/proc/net/unix");
+  const std::string text((std::istreambuf_iterator<char>(sockets)), {});
+  return text.find(meeting_place(job)) != std::string::npos;
+}
+
+Traces::Traces() : names_before_(names_in("/dev/shm")) {
+  std::string pattern = std::filesystem::temp_directory_path() / "traces-XXXXXX";
+  EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+  temporary_ = pattern;
+  temporary_before_ = process_environment()["TMPDIR"];
+  setenv("TMPDIR", temporary_.c_str(), 1);
+}
+
+Traces::~Traces() {
+  temporary_before_.empty() ? unsetenv("TMPDIR") : setenv("TMPDIR", temporary_before_.c_str(), 1);
+  std::filesystem::remove_all(temporary_);
 }
 
 void Traces::expect_none_left() const {
-  for (const std::string& name : now()) EXPECT_TRUE(before_.contains(name)) << name << " was left behind";
+  for (const std::string& name : names_in("/dev/shm")) EXPECT_TRUE(names_before_.contains(name)) << name << " was left behind";
+  for (const std::string& name : names_in(temporary_)) ADD_FAILURE() << name << " was left behind";
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a child was left behind";
-  std::ifstream sockets("/proc/net/unix");
-  const std::string mine = fmt::format("test {} ", getpid());
-  for (std::string line; std::getline(sockets, line);) EXPECT_EQ(line.find(mine), std::string::npos) << line;
 }
 
 }  // namespace unisono::testing

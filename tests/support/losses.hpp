@@ -37,15 +37,22 @@ void expect_lost(const Outcome& outcome, const std::vector<int>& victims);
 
 double seconds_between(int64_t from_ns, int64_t to_ns);
 
-// What a process could leave behind: names in /dev/shm and in the temporary directory, children, meeting places.
+// Whether a process still listens where the ranks of this job meet.
+bool meeting_place_is_taken(const std::string& job);
+
+// What a process could leave behind: names in /dev/shm, files in the temporary directory, children. The temporary directory
+// is one of this object's own while it lives.
 class Traces {
  public:
-  Traces() : before_(now()) {}
+  Traces();
+  ~Traces();
+  Traces(const Traces&) = delete;
   void expect_none_left() const;
 
  private:
-  static std::set<std::string> now();
-  std::set<std::string> before_;
+  std::filesystem::path temporary_;
+  std::string temporary_before_;
+  std::set<std::string> names_before_;
 };
 
 }  // namespace unisono::testing

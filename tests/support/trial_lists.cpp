@@ -54,6 +54,12 @@ std::vector<Numbers> movable_numbers() {
   return numbers;
 }
 
+std::vector<Trial> thinned(const std::vector<Trial>& trials, int every) {
+  std::vector<Trial> kept;
+  for (size_t index = 0; index < trials.size(); index += static_cast<size_t>(every)) kept.push_back(trials[index]);
+  return kept;
+}
+
 // Dtypes and ops in turn. The stride has no factor in common with their number, so all of them come up.
 class Turns {
  public:
@@ -87,7 +93,7 @@ std::vector<Trial> trials_of_sizes(const Extent& extent, const FormFilter& wante
         if (bytes_of(trial, extent.ranks) <= extent.largest_bytes) trials.push_back(trial);
       }
   }
-  return trials;
+  return thinned(trials, extent.every);
 }
 
 std::vector<Trial> trials_of_numbers(const Extent& extent, int64_t count, const FormFilter& wanted) {
@@ -98,7 +104,7 @@ std::vector<Trial> trials_of_numbers(const Extent& extent, int64_t count, const 
       for (int root = 0; root < (form.rooted ? extent.ranks : 1); ++root)
         trials.push_back({&form, numbers.dtype, numbers.op, count, root});
   }
-  return trials;
+  return thinned(trials, extent.every);
 }
 
 }  // namespace unisono::testing

@@ -17,6 +17,7 @@ struct Extent {
   int64_t tile_bytes = 0;              // around which sizes are tried; 0: as large as a lane's slot set allows
   int64_t largest_bytes = 3 << 20;     // larger sizes are left out
   int turns = 1;                       // how many dtypes, ops and roots are tried at each form and size
+  int every = 1;                       // only n-th trial is made, n being this
 };
 
 // Every form at every size of interest: none, one, about the ranks, a cache line, a slot, a tile, 64 KiB, 3 MiB. Dtypes,

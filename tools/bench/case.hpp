@@ -31,7 +31,7 @@ class Case {
   bool in_place() const { return collective_ == Collective::all_reduce && dialect_ == "distributed"; }
   void call_distributed(int root);
   void call_comm_func(int root);
-  float expected(int64_t index) const;
+  float expected(int part) const;
 
   Collective collective_;
   std::string dialect_;
