@@ -80,11 +80,18 @@ TEST(Abort, from_another_thread_frees_the_waiters_on_every_rank) {
   }
 }
 
+// With a core for every rank and without: sleepers then sleep elsewhere.
+void for_each_kind_of_pair(const testing::Body& body) {
+  for (int cores : {0, 1}) for_each_world(ranks(2).with([&](Settings& settings) { settings.cores = cores; }), body);
+}
+
 TEST(Abort, frees_a_synchronous_call_of_another_thread) {
-  for_each_world(ranks(2), [](TestWorld& world) {
-    GroupHandle doomed = distributed::new_group(everybody(world));
+  for_each_kind_of_pair([](TestWorld& world) {
+    GroupHandle doomed = distributed::new_group({0, 1}), idle = distributed::new_group({0, 1});
     if (world.rank() == 0) {
+      WorkPtr never = distributed::barrier({.group = idle, .async_op = true});
       std::thread caller([&] { expect_revoked(status_of([&] { distributed::barrier({.group = doomed}); }), 0, "no more"); });
+      EXPECT_THROW(never->wait(0.02), TimeoutError);  // by then the caller is most likely asleep; if not, the same must come of it
       distributed::abort(doomed, "no more");
       caller.join();
     } else {
@@ -178,7 +185,7 @@ TEST(Destroying, a_group_with_calls_pending_ends_them_and_tells_the_others) {
 }
 
 TEST(Destroying, a_group_ends_the_waiting_of_other_threads) {
-  for_each_world(ranks(2), [](TestWorld& world) {
+  for_each_kind_of_pair([](TestWorld& world) {
     GroupHandle waited = distributed::new_group({0, 1}), called = distributed::new_group({0, 1});
     GroupHandle idle = distributed::new_group({0, 1});
     if (world.rank() == 0) {
@@ -200,7 +207,7 @@ TEST(Destroying, a_group_ends_the_waiting_of_other_threads) {
 // Calls of one thread meet the destruction by another at every point; what comes too late is refused.
 TEST(Destroying, a_group_while_another_thread_calls_on_it_is_safe) {
   const int rounds = testing::scale() == testing::Scale::small ? 20 : 100;
-  for_each_world(ranks(2), [&](TestWorld& world) {
+  for_each_kind_of_pair([&](TestWorld& world) {
     for (int round = 0; round < rounds; ++round) {
       GroupHandle group = distributed::new_group({0, 1});
       std::atomic<int> calls{0};

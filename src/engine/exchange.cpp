@@ -119,7 +119,7 @@ void Exchange::combine() {
   FAULT_POINT("exchange_combined");
   LaneControl& shared = lanes_.shared();
   shared.result.store(make_word(number(), static_cast<uint32_t>(lanes_.me())), std::memory_order_release);
-  shared.released.store(number(), std::memory_order_release);
+  shared.released.fetch_add(1, std::memory_order_release);
   futex_wake(shared.released, INT32_MAX);
   lanes_.wake_peers();
 }

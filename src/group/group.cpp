@@ -323,7 +323,7 @@ void Group::give_back_when_idle(int64_t idle_ns) {
 // What is queued fails; a call of the others that needs us fails there, naming us. Nobody is waited for.
 void Group::leave() {
   if (left_.exchange(true)) return;
-  ring_bell(lanes_.my_head());  // a thread of ours may sleep in a call, holding the token
+  lanes_.wake_everyone();  // a thread of ours may sleep in a call, holding the token
   token_.want();
   while (!token_.try_take()) token_.rest([] { return false; });
   const Status gone = gone_status();

@@ -9,6 +9,7 @@
 #include "base/check.hpp"
 #include "base/cores.hpp"
 #include "base/hash.hpp"
+#include "transport/local_socket.hpp"
 #include "transport/peer_memory.hpp"
 
 namespace unisono {
@@ -157,6 +158,7 @@ void World::leave() {
   if (progress_thread_.joinable()) progress_thread_.join();
   if (control_thread_.joinable()) control_thread_.join();
   if (arena_) head().goodbye.store(static_cast<uint32_t>(Goodbye::left), std::memory_order_release);
+  stop_listening(joined_.listener);  // a forked child may hold a copy until it has run
   joined_.listener.reset();
   joined_.watches.clear();
   retired_.clear();

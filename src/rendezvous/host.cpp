@@ -24,11 +24,10 @@ struct Guest {
   bool ready = false;
 };
 
-Status already_running(const JoinRequest& request) {
-  auto holder = connect_to(meeting_place(request.job));
+Status already_running(const JoinRequest& request, const Descriptor& holder) {
   PeerIdentity who;
-  if (holder.ok() && holder->attempt == Attempt::done)
-    if (auto identity = identity_of(holder->socket); identity.ok()) who = *identity;
+  if (holder)
+    if (auto identity = identity_of(holder); identity.ok()) who = *identity;
   if (who.pid != 0 && who.uid != geteuid())
     return {ErrorCode::auth, fmt::format("the meeting place of job \"{}\" is held by another user's process (uid {}, pid {})",
                                          request.job, who.uid, who.pid)};
@@ -80,13 +79,18 @@ class Host {
   }
 
  private:
+  // A name that is taken and refuses connections belongs to a world that was left: a forked child of its rank 0 has not yet
+  // come to close its copy.
   Status open() {
-    while (true) {
+    for (int attempt = 0;; ++attempt) {
       auto outcome = listen_at(meeting_place(request_.job));
       if (!outcome.ok()) return outcome.status();
       listener_ = std::move(outcome->socket);
       if (outcome->attempt == Attempt::done) return Status::success();
-      return already_running(request_);
+      auto holder = connect_to(meeting_place(request_.job));
+      if (!holder.ok()) return holder.status();
+      if (holder->attempt == Attempt::done || request_.deadline.passed()) return already_running(request_, holder->socket);
+      rest(attempt);
     }
   }
 

@@ -30,12 +30,6 @@ Status squatted(const PeerIdentity& who, const JoinRequest& request) {
                                        "end it or choose another UNISONO_JOB", request.job, who.uid, who.pid)};
 }
 
-// Who waits for rank 0 to appear looks again soon at first and later every 10 ms.
-void rest(int attempt) {
-  timespec pause{0, std::min(200'000L << std::min(attempt, 6), 10'000'000L)};
-  nanosleep(&pause, nullptr);
-}
-
 Result<Descriptor> find_host(const JoinRequest& request) {
   for (int attempt = 0; !request.deadline.passed(); ++attempt) {
     auto outcome = connect_to(meeting_place(request.job));
@@ -97,6 +91,12 @@ Result<Joined> visit_host(const JoinRequest& request, const JoinMessage& hello, 
 }
 
 }  // namespace
+
+// Soon at first, later every 10 ms.
+void rest(int attempt) {
+  timespec pause{0, std::min(200'000L << std::min(attempt, 6), 10'000'000L)};
+  nanosleep(&pause, nullptr);
+}
 
 std::string meeting_place(const std::string& job) {
   return fmt::format("unisono/{}/{:016x}", geteuid(), hash_text(job));

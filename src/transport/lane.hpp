@@ -64,7 +64,7 @@ struct LaneControl {
   alignas(line_bytes) std::atomic<uint64_t> verdicts[max_ring];  // call << 32 | one member << 16 | the other
   alignas(line_bytes) std::atomic<uint64_t> arrivals; // call << 32 | how many have arrived
   alignas(line_bytes) std::atomic<uint64_t> result;   // call << 32 | the member that combined
-  std::atomic<uint32_t> released;                     // the call; waited for with a futex
+  std::atomic<uint32_t> released;                     // changes whenever those who sleep on it are to look again
   // text of the first fault that the owner reported
   alignas(line_bytes) char cause[cause_bytes];
 };

@@ -100,6 +100,7 @@ void Lanes::wake_peers() const {
 
 void Lanes::wake_everyone() const {
   for (int index = 0; index < layout_.members; ++index) ring_bell(member(index).head());
+  shared().released.fetch_add(1, std::memory_order_release);
   futex_wake(shared().released, INT_MAX);
 }
 

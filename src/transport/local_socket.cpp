@@ -60,6 +60,10 @@ Result<ListenOutcome> connect_to(const std::string& name) {
   return failed("connecting to the meeting place");
 }
 
+void stop_listening(const Descriptor& listener) {
+  if (listener) shutdown(listener.number(), SHUT_RDWR);
+}
+
 Descriptor accept_from(const Descriptor& listener) {
   return Descriptor(accept4(listener.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }

@@ -30,6 +30,7 @@ struct ListenOutcome {
 
 Result<ListenOutcome> listen_at(const std::string& name);   // taken: somebody else has the name
 Result<ListenOutcome> connect_to(const std::string& name);  // unavailable: nobody listens yet
+void stop_listening(const Descriptor& listener);            // whoever connects is refused, even while a forked child holds it
 Descriptor accept_from(const Descriptor& listener);         // empty when nobody is waiting
 Result<PeerIdentity> identity_of(const Descriptor& socket);
 
