@@ -60,8 +60,8 @@ class Outcomes {
   template <typename CallFunction>
   const Outcome& note(int rank, int round, CallFunction call) const {
     Outcome& outcome = of(rank, round);
-    outcome.entered_ns = now_ns();
     outcome.code = ErrorCode::ok;
+    std::atomic_ref(outcome.entered_ns).store(now_ns(), std::memory_order_release);  // others may wait for it: has_entered()
     try {
       call();
     } catch (const Error& error) {
@@ -76,6 +76,8 @@ class Outcomes {
   const Outcome& note(int rank, CallFunction call) const {
     return note(rank, 0, call);
   }
+
+  bool has_entered(int rank) const { return std::atomic_ref(of(rank, 0).entered_ns).load(std::memory_order_acquire) != 0; }
 
   // From when the last rank came into the call until the last one was out of it.
   double took_s(int round = 0) const {
