@@ -1,5 +1,5 @@
-// abort() and destroying a group while calls are pending: everybody who waits is freed and told why, nothing wrong is ever
-// called a success, and other groups go on.
+// abort() and destroying a group while calls are pending: everybody who waits is freed and told why, nothing wrong is
+// ever called a success, and other groups go on.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -90,8 +90,10 @@ TEST(Abort, frees_a_synchronous_call_of_another_thread) {
     GroupHandle doomed = distributed::new_group({0, 1}), idle = distributed::new_group({0, 1});
     if (world.rank() == 0) {
       WorkPtr never = distributed::barrier({.group = idle, .async_op = true});
-      std::thread caller([&] { expect_revoked(status_of([&] { distributed::barrier({.group = doomed}); }), 0, "no more"); });
-      EXPECT_THROW(never->wait(0.02), TimeoutError);  // by then the caller is most likely asleep; if not, the same must come of it
+      std::thread caller(
+          [&] { expect_revoked(status_of([&] { distributed::barrier({.group = doomed}); }), 0, "no more"); });
+      EXPECT_THROW(never->wait(0.02),
+                   TimeoutError);  // by then the caller is most likely asleep; if not, the same must come of it
       distributed::abort(doomed, "no more");
       caller.join();
     } else {
@@ -165,7 +167,8 @@ TEST(Destroying, a_group_with_calls_pending_ends_them_and_tells_the_others) {
       if (world.rank() == 0) {
         std::vector<std::vector<float>> data(5, std::vector<float>(static_cast<size_t>(count), 1));
         std::vector<WorkPtr> works;
-        for (auto& mine : data) works.push_back(distributed::all_reduce(view(mine), {.group = group, .async_op = true}));
+        for (auto& mine : data)
+          works.push_back(distributed::all_reduce(view(mine), {.group = group, .async_op = true}));
         EXPECT_THROW(works.front()->wait(0.01), TimeoutError);
         distributed::destroy_process_group(group);
         for (WorkPtr& work : works) EXPECT_THROW(work->wait(), StateError);
@@ -193,8 +196,10 @@ TEST(Destroying, a_group_ends_the_waiting_of_other_threads) {
       WorkPtr work = distributed::all_reduce(view(data), {.group = waited, .async_op = true});
       WorkPtr never = distributed::barrier({.group = idle, .async_op = true});
       std::thread waiter([&] { EXPECT_EQ(status_of([&] { work->wait(); }).code(), ErrorCode::state); });
-      std::thread caller([&] { EXPECT_EQ(status_of([&] { distributed::barrier({.group = called}); }).code(), ErrorCode::state); });
-      EXPECT_THROW(never->wait(0.05), TimeoutError);  // by then both are most likely asleep; if not, the same must come of it
+      std::thread caller(
+          [&] { EXPECT_EQ(status_of([&] { distributed::barrier({.group = called}); }).code(), ErrorCode::state); });
+      EXPECT_THROW(never->wait(0.05),
+                   TimeoutError);  // by then both are most likely asleep; if not, the same must come of it
       distributed::destroy_process_group(waited);
       distributed::destroy_process_group(called);
       waiter.join();

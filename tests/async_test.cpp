@@ -1,4 +1,5 @@
-// Asynchronous calls: order, waiting, dropped handles, threads. Aborting and leaving with calls pending: abort_test.cpp.
+// Asynchronous calls: order, waiting, dropped handles, threads. Aborting and leaving with calls pending:
+// abort_test.cpp.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -44,7 +45,9 @@ std::vector<Started> start_all(const std::vector<Trial>& trials, TestWorld& worl
   return started;
 }
 
-bool is_completed(const Started& started) { return started.work ? started.work->is_completed() : started.handle->is_completed(); }
+bool is_completed(const Started& started) {
+  return started.work ? started.work->is_completed() : started.handle->is_completed();
+}
 
 TEST(AsyncCalls, many_at_once_of_all_kinds_give_the_right_results) {
   for (int size : {1, 2, 4}) {
@@ -70,7 +73,8 @@ TEST(AsyncCalls, complete_in_the_order_made) {
     for (bool all_done = false; !all_done;) {
       size_t last = started.size();
       while (last > 0 && !is_completed(started[last - 1])) --last;
-      for (size_t before = 0; before < last; ++before) ASSERT_TRUE(is_completed(started[before])) << before << " is before " << last;
+      for (size_t before = 0; before < last; ++before)
+        ASSERT_TRUE(is_completed(started[before])) << before << " is before " << last;
       all_done = last == started.size();
       std::this_thread::yield();
     }
@@ -218,9 +222,11 @@ TEST(Threads, may_call_on_one_group_at_once) {
         for (int call = 0; call < calls; ++call) distributed::barrier({.group = world.group()});
       });
       in_four_threads([&] {
-        std::vector<std::vector<int32_t>> data(static_cast<size_t>(calls), std::vector<int32_t>(static_cast<size_t>(count), 1));
+        std::vector<std::vector<int32_t>> data(static_cast<size_t>(calls),
+                                               std::vector<int32_t>(static_cast<size_t>(count), 1));
         std::vector<WorkPtr> works;
-        for (auto& mine : data) works.push_back(distributed::all_reduce(view(mine), {.group = world.group(), .async_op = true}));
+        for (auto& mine : data)
+          works.push_back(distributed::all_reduce(view(mine), {.group = world.group(), .async_op = true}));
         for (WorkPtr& work : works) work->wait();
         for (auto& mine : data) ASSERT_EQ(mine, std::vector<int32_t>(static_cast<size_t>(count), world.ranks()));
       });

@@ -1,13 +1,13 @@
-// Every collective in both dialects, with ranks as threads and as processes, against sums worked out in the test. What is
-// tried and what is compared: support/trial.hpp. The same by every algorithm: plans_test.cpp.
+// Every collective in both dialects, with ranks as threads and as processes, against sums worked out in the test. What
+// is tried and what is compared: support/trial.hpp. The same by every algorithm: plans_test.cpp.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cmath>
 
-#include "tests/support/scale.hpp"
 #include "tests/support/outcomes.hpp"
+#include "tests/support/scale.hpp"
 #include "tests/support/test_world.hpp"
 #include "tests/support/trial_lists.hpp"
 #include "unisono/comm_func.hpp"
@@ -71,8 +71,11 @@ TEST(EveryCollective, works_among_16_ranks_on_few_cores) {
   const std::vector<DType> dtypes = {DType::float32, DType::int16, DType::complex64};
   std::vector<Trial> trials;
   for (const Form& form : testing::all_forms())
-    for (int64_t bytes : {8, 100, 64 << 10})
-      trials.push_back({&form, dtypes[trials.size() % 3], ReduceOp::sum, bytes / 8, static_cast<int>(trials.size() % 16)});
+    for (int64_t bytes : {8, 100, 8 << 10, 64 << 10}) {
+      const DType dtype = dtypes[trials.size() % 3];
+      trials.push_back(
+          {&form, dtype, ReduceOp::sum, bytes / element_bytes(dtype), static_cast<int>(trials.size() % 16)});
+    }
   perform_all(trials, 16);
 }
 
@@ -124,7 +127,8 @@ TEST(AllGather, may_find_its_input_in_its_place_in_the_output) {
 TEST(ReduceScatter, may_write_its_output_into_its_place_in_the_input) {
   for_each_world(ranks({1, 2, 3}), [](TestWorld& world) {
     for (size_t count : {1, 100, 5000, 100'000}) {
-      const size_t total = count * static_cast<size_t>(world.ranks()), first = count * static_cast<size_t>(world.rank());
+      const size_t total = count * static_cast<size_t>(world.ranks()),
+                   first = count * static_cast<size_t>(world.rank());
       std::vector<int32_t> input(total);
       for (size_t index = 0; index < total; ++index) input[index] = static_cast<int32_t>(index) * (world.rank() + 1);
       std::span<int32_t> mine = std::span(input).subspan(first, count);
@@ -132,7 +136,8 @@ TEST(ReduceScatter, may_write_its_output_into_its_place_in_the_input) {
       const int32_t weight = world.ranks() * (world.ranks() + 1) / 2;
       for (size_t index = 0; index < total; ++index) {
         const bool is_mine = index >= first && index < first + count;
-        ASSERT_EQ(input[index], static_cast<int32_t>(index) * (is_mine ? weight : world.rank() + 1)) << count << " at " << index;
+        ASSERT_EQ(input[index], static_cast<int32_t>(index) * (is_mine ? weight : world.rank() + 1))
+            << count << " at " << index;
       }
     }
   });

@@ -79,7 +79,9 @@ TEST(CreateGroup, is_a_mismatch_when_ranks_give_different_members) {
     std::string text = message_of<MismatchError>([&] { communication::create_group("trio", members); });
     EXPECT_TRUE(contains(text, "\"trio\"")) << text;
     // Rank 2 cannot know what is wrong between the two others, only that one of them gave up.
-    EXPECT_TRUE(world.rank() == 2 || contains(text, fmt::format("rank {} makes it of {} members", world.rank(), members.size()))) << text;
+    EXPECT_TRUE(world.rank() == 2 ||
+                contains(text, fmt::format("rank {} makes it of {} members", world.rank(), members.size())))
+        << text;
     EXPECT_TRUE(world.rank() == 2 || (contains(text, "[0, 1]") && contains(text, "[0, 1, 2]"))) << text;
     expect_works(world);
     communication::create_group("trio", {0, 1, 2});  // the name is still to be had

@@ -163,7 +163,8 @@ TEST(Groups, that_overlap_take_asynchronous_calls_in_any_order_between_them) {
   for_each_world(ranks(4), [&](TestWorld& world) {
     std::vector<std::pair<GroupHandle, size_t>> mine;
     for (size_t index = 0; index < trials.size(); ++index)
-      if (GroupHandle group = distributed::new_group(overlapping_members()[index]); group.is_member()) mine.push_back({group, index});
+      if (GroupHandle group = distributed::new_group(overlapping_members()[index]); group.is_member())
+        mine.push_back({group, index});
     std::rotate(mine.begin(), mine.begin() + world.rank() % static_cast<int>(mine.size()), mine.end());
     if (world.rank() % 2) std::reverse(mine.begin(), mine.end());
     std::vector<Started> started;

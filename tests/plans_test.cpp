@@ -1,5 +1,5 @@
-// The collectives by every algorithm of the catalogue, whatever the planner would have chosen: a new line in the catalogue
-// is tried here without further ado. Also with more ranks than cores, and with tiles of unusual sizes.
+// The collectives by every algorithm of the catalogue, whatever the planner would have chosen: a new line in the
+// catalogue is tried here without further ado. Also with more ranks than cores, and with tiles of unusual sizes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 
 #include "algorithms/catalogue.hpp"
 #include "tests/kernels_reference.hpp"
-#include "tests/support/scale.hpp"
 #include "tests/support/outcomes.hpp"
+#include "tests/support/scale.hpp"
 #include "tests/support/test_world.hpp"
 #include "tests/support/trial_lists.hpp"
 
@@ -62,7 +62,8 @@ std::vector<Choice> all_choices() {
   std::vector<Choice> choices(most);
   for (Collective collective : all_collectives()) {
     const std::vector<const Algorithm*> algorithms = algorithms_of(collective);
-    for (size_t index = 0; index < most; ++index) choices[index].algorithms[collective] = algorithms[index % algorithms.size()];
+    for (size_t index = 0; index < most; ++index)
+      choices[index].algorithms[collective] = algorithms[index % algorithms.size()];
   }
   return choices;
 }
@@ -104,12 +105,14 @@ TEST_P(EveryAlgorithm, takes_every_dtype_and_op) {
   const Choice choice = all_choices()[GetParam()];
   SCOPED_TRACE(choice.plan());
   const int every = scale() == Scale::small ? 11 : 1;
-  perform_all(testing::trials_of_numbers({.ranks = 4, .every = every}, 77, [&](const Form& form) { return choice.suits(form); }),
+  perform_all(testing::trials_of_numbers({.ranks = 4, .every = every}, 77,
+                                         [&](const Form& form) { return choice.suits(form); }),
               ranks(4).with([&](Settings& settings) { settings.plan = choice.plan(); }));
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, EveryAlgorithm, ::testing::Range(size_t{0}, all_choices().size()), [](const auto& info) {
-  return fmt::format("all_reduce_by_{}_and_so_on", all_choices()[info.param].algorithms.at(Collective::all_reduce)->name);
+  return fmt::format("all_reduce_by_{}_and_so_on",
+                     all_choices()[info.param].algorithms.at(Collective::all_reduce)->name);
 });
 
 std::vector<std::byte> random_floats(int rank, size_t count) {
@@ -128,12 +131,15 @@ void expect_same_bits(const Algorithm& algorithm, int size) {
   const size_t count = algorithm.path == Path::schedule ? 30'011 : 2003, bytes = count * sizeof(float);
   std::vector<std::vector<std::byte>> inputs;
   for (int rank = 0; rank < size; ++rank) inputs.push_back(random_floats(rank, count));
-  const auto canonical = reference::reduce<reference::Plain<float>>({DType::float32, ReduceOp::sum, size}, inputs, true, true);
+  const auto canonical =
+      reference::reduce<reference::Plain<float>>({DType::float32, ReduceOp::sum, size}, inputs, true, true);
   testing::SharedArray<std::byte> first_rank_got(bytes);
-  auto worlds = ranks(size).with([&](Settings& settings) { settings.plan = fmt::format("all_reduce={}", algorithm.name); });
+  auto worlds =
+      ranks(size).with([&](Settings& settings) { settings.plan = fmt::format("all_reduce={}", algorithm.name); });
   for_each_world(worlds, [&](TestWorld& world) {
     std::vector<std::byte> data = inputs[static_cast<size_t>(world.rank())];
-    distributed::all_reduce({data.data(), DType::float32, Shape{static_cast<int64_t>(count)}}, {.group = world.group()});
+    distributed::all_reduce({data.data(), DType::float32, Shape{static_cast<int64_t>(count)}},
+                            {.group = world.group()});
     if (world.rank() == 0) std::copy(data.begin(), data.end(), &first_rank_got[0]);
     distributed::barrier({.group = world.group()});
     EXPECT_EQ(std::memcmp(data.data(), &first_rank_got[0], bytes), 0) << "rank " << world.rank();
@@ -157,22 +163,25 @@ TEST(Crowds, of_more_ranks_than_cores_get_the_same_results) {
 TEST(Tiles, of_unusual_sizes_give_the_same_results) {
   for (int64_t tile_bytes : scale() == Scale::small ? std::vector{100} : std::vector{64, 100, 4096, 10'000})
     for (int size : scale() == Scale::small ? std::vector{2} : std::vector{2, 3, 5})
-      perform_all(testing::trials_of_sizes({.ranks = size, .tile_bytes = tile_bytes, .largest_bytes = 9000 + 20 * tile_bytes}),
-                  ranks(size).with([&](Settings& settings) {
-                    settings.tile_bytes = tile_bytes;
-                    settings.peer_reads = "off";
-                  }));
+      perform_all(
+          testing::trials_of_sizes({.ranks = size, .tile_bytes = tile_bytes, .largest_bytes = 9000 + 20 * tile_bytes}),
+          ranks(size).with([&](Settings& settings) {
+            settings.tile_bytes = tile_bytes;
+            settings.peer_reads = "off";
+          }));
 }
 
 TEST(Plans, that_read_peers_memory_are_refused_for_lists_on_every_rank) {
-  auto worlds = ranks(2).with([](Settings& settings) { settings.plan = "reduce_scatter=direct_read,scatter=direct_read"; });
+  auto worlds =
+      ranks(2).with([](Settings& settings) { settings.plan = "reduce_scatter=direct_read,scatter=direct_read"; });
   for_each_world(worlds, [](TestWorld& world) {
     std::vector<float> one(4), two(4), mine(4);
     const std::vector<TensorView> list = {view(one), view(two)};
     for (int root = 0; root < 2; ++root) {
       EXPECT_THROW(distributed::reduce_scatter(view(mine), list, {.group = world.group()}), Error);
       EXPECT_THROW(distributed::scatter(view(mine), world.rank() == root ? list : std::vector<TensorView>{},
-                                        {.src = root, .group = world.group()}), Error);
+                                        {.src = root, .group = world.group()}),
+                   Error);
       distributed::barrier({.group = world.group()});
     }
   });

@@ -15,7 +15,11 @@ distributed::ReduceOptions reduce_options_of(const Scene& scene) {
 }
 
 distributed::ScatterOptions scatter_options_of(const Scene& scene) {
-  return {.src = scene.global_root(), .group = scene.handle(), .async_op = scene.trial.async_op, .timeout_s = {}, .group_src = {}};
+  return {.src = scene.global_root(),
+          .group = scene.handle(),
+          .async_op = scene.trial.async_op,
+          .timeout_s = {},
+          .group_src = {}};
 }
 
 // One buffer a rank, of the lengths that `count_of` gives.
@@ -102,8 +106,11 @@ Started start_reduce_scatter_tensor(const Scene& scene) {
 Started start_reduce(const Scene& scene) {
   auto data = guarded(scene.trial.dtype, scene.mine(), 0, scene.trial.count);
   WorkPtr work = distributed::reduce(data->view(), scene.global_root(),
-                                     {.op = scene.trial.op, .group = scene.handle(), .async_op = scene.trial.async_op,
-                                      .timeout_s = {}, .group_dst = {}});
+                                     {.op = scene.trial.op,
+                                      .group = scene.handle(),
+                                      .async_op = scene.trial.async_op,
+                                      .timeout_s = {},
+                                      .group_dst = {}});
   return {work, nullptr, [scene, data] {
             data->expect(scene.is_root() ? scene.reduced() : scene.mine(), 0, "tensor");
             data->expect_guards("tensor");
@@ -134,10 +141,13 @@ Started start_broadcast(const Scene& scene) {
           }};
 }
 
-Started start_barrier(const Scene& scene) { return {distributed::barrier(options_of(scene)), nullptr, [] {}}; }
+Started start_barrier(const Scene& scene) {
+  return {distributed::barrier(options_of(scene)), nullptr, [] {}};
+}
 
 constexpr auto torch = Dialect::distributed;
 
+// clang-format off
 constexpr Form forms[] = {
     // name                                  collective                  rooted reduces lists async
     {"all_reduce", torch, Collective::all_reduce, false, true, false, true, start_all_reduce},
@@ -154,6 +164,7 @@ constexpr Form forms[] = {
     {"broadcast", torch, Collective::broadcast, true, false, false, true, start_broadcast},
     {"barrier", torch, Collective::barrier, false, false, false, true, start_barrier},
 };
+// clang-format on
 
 }  // namespace
 

@@ -41,14 +41,15 @@ Started start_all_gather_into_tensor(const Scene& scene) {
   auto input = guarded(scene.trial.dtype, scene.mine(), 0, count);
   auto [output, handle] = comm_func::all_gather_into_tensor(
       input->view({count, 1}), {.group = scene.group->name(), .async_op = scene.trial.async_op});
-  return {nullptr, handle, [scene, input, count, output = output] {
-            EXPECT_EQ(output.shape(), (Shape{count * scene.ranks(), 1}));
-            auto* data = static_cast<const std::byte*>(output.data());
-            for (int rank = 0; rank < scene.ranks(); ++rank)
-              EXPECT_EQ(scene.given(rank).difference(data + rank * count * element_bytes(scene.trial.dtype), 0, count), -1)
-                  << "piece " << rank;
-            input->expect(scene.mine(), 0, "input");
-          }};
+  return {
+      nullptr, handle, [scene, input, count, output = output] {
+        EXPECT_EQ(output.shape(), (Shape{count * scene.ranks(), 1}));
+        auto* data = static_cast<const std::byte*>(output.data());
+        for (int rank = 0; rank < scene.ranks(); ++rank)
+          EXPECT_EQ(scene.given(rank).difference(data + rank * count * element_bytes(scene.trial.dtype), 0, count), -1)
+              << "piece " << rank;
+        input->expect(scene.mine(), 0, "input");
+      }};
 }
 
 Started start_reduce_scatter_tensor(const Scene& scene) {
@@ -64,7 +65,8 @@ Started start_reduce_scatter_tensor(const Scene& scene) {
 
 Started start_reduce(const Scene& scene) {
   auto input = guarded(scene.trial.dtype, scene.mine(), 0, scene.trial.count);
-  Tensor output = comm_func::reduce(input->view(), scene.global_root(), {.op = scene.trial.op, .group = scene.group->name()});
+  Tensor output =
+      comm_func::reduce(input->view(), scene.global_root(), {.op = scene.trial.op, .group = scene.group->name()});
   return {nullptr, nullptr, [scene, input, output] {
             EXPECT_EQ(output.shape(), Shape{scene.trial.count});
             if (scene.is_root())
@@ -102,7 +104,8 @@ Started start_barrier(const Scene& scene) {
 }
 
 // A call as a dialect would make it, of `input` and `output` pieces of the trial's length.
-Started start_by_hand(const Scene& scene, const GuardedPtr& input, const GuardedPtr& output, std::function<void()> check) {
+Started start_by_hand(const Scene& scene, const GuardedPtr& input, const GuardedPtr& output,
+                      std::function<void()> check) {
   const int64_t element = element_bytes(scene.trial.dtype);
   Call call;
   call.kind = scene.trial.form->collective;
@@ -142,6 +145,7 @@ Started start_all_to_all(const Scene& scene) {
 
 constexpr auto mindspore = Dialect::comm_func;
 
+// clang-format off
 constexpr Form forms[] = {
     // name                              collective                  rooted reduces lists async
     {"all_reduce", mindspore, Collective::all_reduce, false, true, false, true, start_all_reduce},
@@ -157,6 +161,7 @@ constexpr Form by_hand[] = {
     {"gather", Dialect::engine, Collective::gather, true, false, false, true, start_gather},
     {"all_to_all", Dialect::engine, Collective::all_to_all, false, false, false, true, start_all_to_all},
 };
+// clang-format on
 
 }  // namespace
 

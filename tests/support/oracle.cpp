@@ -146,9 +146,7 @@ int64_t Pattern::difference(const std::byte* found, int64_t first, int64_t count
 
 const Patterns& moving_patterns(DType dtype, int ranks) { return kept_patterns(dtype, nullptr, ranks); }
 
-const Patterns& reducing_patterns(DType dtype, ReduceOp op, int ranks) {
-  return kept_patterns(dtype, &op, ranks);
-}
+const Patterns& reducing_patterns(DType dtype, ReduceOp op, int ranks) { return kept_patterns(dtype, &op, ranks); }
 
 std::vector<ReduceOp> meaningful_ops(DType dtype) {
   std::vector<ReduceOp> ops;

@@ -1,8 +1,8 @@
 // What every rank gives in a test, and what a reduction of it must be, worked out without the library.
 //
 // Data repeats after a prime number of elements, so that it costs little to make and to compare, and whatever lands off
-// by a slot, a tile or any other power of two still shows. Floats are small whole numbers whose partial sums and products
-// are exact in their dtype in every order, so that every algorithm must give the same bits.
+// by a slot, a tile or any other power of two still shows. Floats are small whole numbers whose partial sums and
+// products are exact in their dtype in every order, so that every algorithm must give the same bits.
 #pragma once
 
 #include <cstddef>

@@ -52,7 +52,8 @@ Started start(const Trial& trial, const std::shared_ptr<Group>& group) {
   Scene scene{trial, group, &patterns_of(trial, group->size())};
   Started started = trial.form->start(scene);
   const bool is_async = trial.async_op && trial.form->has_async;
-  EXPECT_EQ(started.work || started.handle, is_async) << trial.text() << ": a Work comes back when asked for, and only then";
+  EXPECT_EQ(started.work || started.handle, is_async)
+      << trial.text() << ": a Work comes back when asked for, and only then";
   auto check = [scene, check_form = std::move(started.check)] {
     SCOPED_TRACE(fmt::format("{}, rank {} of {}", scene.trial.text(), scene.me(), scene.ranks()));
     check_form();

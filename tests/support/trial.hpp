@@ -32,7 +32,7 @@ struct Trial {
 
 // A call under way. Waiting is the caller's business; `check` is called after it and knows what must be true then.
 struct Started {
-  WorkPtr work;           // null unless asynchronous
+  WorkPtr work;  // null unless asynchronous
   CommHandlePtr handle;
   std::function<void()> check;
 

@@ -26,10 +26,31 @@ std::vector<int64_t> counts_of(const Form& form, DType dtype, const Extent& exte
   const int64_t tiles = tile * (in_pieces(form) ? 2 : ranks);
   const int64_t large = 3_MiB / element / (in_pieces(form) ? ranks : 1);
   if (form.collective == Collective::barrier) return {0};
-  return {0,          1,        ranks - 1,        ranks,        ranks + 1,       line - 1,         line,
-          line + 1,   slot - 1, slot,             slot + 1,     slot / ranks,    slot / ranks + 1, tile - 1,
-          tile,       tile + 1, tiles - 1,        tiles,        tiles + 1,       combined - 1,     combined,
-          combined + 1,         combined / ranks, combined / ranks + 1,          large};
+  return {0,
+          1,
+          ranks - 1,
+          ranks,
+          ranks + 1,
+          line - 1,
+          line,
+          line + 1,
+          slot - 1,
+          slot,
+          slot + 1,
+          slot / ranks,
+          slot / ranks + 1,
+          tile - 1,
+          tile,
+          tile + 1,
+          tiles - 1,
+          tiles,
+          tiles + 1,
+          combined - 1,
+          combined,
+          combined + 1,
+          combined / ranks,
+          combined / ranks + 1,
+          large};
 }
 
 int64_t bytes_of(const Trial& trial, int ranks) {
