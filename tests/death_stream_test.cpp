@@ -109,7 +109,7 @@ TEST(DeathInStreams, of_two_at_random_moments_is_told_within_a_second) {
   traces.expect_none_left();
 }
 
-// Nobody is there to tidy up.
+// Nobody is there to tidy up: all are stopped first, so that none lives to see another's death and leaves in good order.
 TEST(DeathInStreams, of_everybody_at_once_leaves_nothing_behind) {
   Traces traces;
   for (int round = 0; round < kills(10); ++round) {
@@ -119,6 +119,8 @@ TEST(DeathInStreams, of_everybody_at_once_leaves_nothing_behind) {
       as_rank(rank, choice, [&](TestWorld& world) { stream(world, signs[0].rounds); });
     });
     EXPECT_TRUE(await([&] { return signs[0].rounds > round % 3; }));
+    for (int rank = 0; rank < 4; ++rank) children.signal(rank, SIGSTOP);
+    for (int rank = 0; rank < 4; ++rank) children.await_stopped(rank);
     for (int rank = 0; rank < 4; ++rank) children.kill(rank);
     for (const Ending& ending : children.wait()) EXPECT_TRUE(ending.killed_by(SIGKILL)) << ending.output;
     traces.expect_none_left();

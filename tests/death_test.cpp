@@ -103,7 +103,7 @@ TEST_F(Death, of_a_rank_that_had_come_to_make_a_group_is_told_in_its_first_call)
   Children children(2, [&](int rank) {
     as_rank(rank, choice, [&](TestWorld& world) {
       signs[0].ready += 1;
-      if (rank == 0) EXPECT_TRUE(await([&] { return signs[0].go == 1; }));
+      if (rank == 0) { EXPECT_TRUE(await([&] { return signs[0].go == 1; })); }
       if (rank == 0) outcomes.note(0, 0, [&] { calling({})(world); });
       outcomes.note(rank, 1, [&] {
         Scratch scratch;

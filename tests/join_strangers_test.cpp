@@ -58,7 +58,7 @@ TEST(Strangers, at_the_meeting_place_do_not_hinder_the_ranks_from_meeting) {
   WorldChoice choice{.size = 3};
   SharedArray<Signs> signs(1);
   Children children(3, [&](int rank) {
-    if (rank == 2) EXPECT_TRUE(await([&] { return signs[0].go == 1; }));
+    if (rank == 2) { EXPECT_TRUE(await([&] { return signs[0].go == 1; })); }
     as_rank(rank, choice, [](TestWorld& world) { expect_works(world); });
   });
   std::vector<Descriptor> sockets = disturb(meeting_place(choice.job));
@@ -203,7 +203,7 @@ TEST_F(OtherUser, at_the_meeting_place_learns_nothing_and_hinders_nobody) {
   const std::string place = meeting_place(choice.job);
   SharedArray<Signs> signs(1);
   Children world(2, [&](int rank) {
-    if (rank == 1) EXPECT_TRUE(await([&] { return signs[0].rounds == 1; }));
+    if (rank == 1) { EXPECT_TRUE(await([&] { return signs[0].rounds == 1; })); }
     as_rank(rank, choice, [&](TestWorld& world) {
       signs[0].ready += 1;
       expect_works(world);

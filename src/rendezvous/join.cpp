@@ -63,13 +63,18 @@ Result<JoinReceived> next_message(const Descriptor& host, const JoinRequest& req
 // Who closes the door without a word was leaving, or died: the next rank 0 may be on its way.
 bool hung_up(const Status& status) { return status.code() == ErrorCode::peer_lost; }
 
+// Who has closed the door already may have said why: the next message, or its end, tells.
+Status tell_host(const Descriptor& host, const JoinMessage& message, std::span<const int> descriptors = {}) {
+  const Status sent = send(host, message, descriptors);
+  return hung_up(sent) ? Status::success() : sent;
+}
+
 // One visit to rank 0: everybody's arena, or the reason why not. `again` is set when it asked us to come back later.
 Result<Joined> visit_host(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine, bool& again) {
   auto host = find_host(request);
   if (!host.ok()) return host.status();
   Joined joined;
-  const Status sent = send(*host, hello, mine);
-  if (!sent.ok() && !hung_up(sent)) return sent;  // who has closed the door already may have said why
+  RETURN_IF_ERROR(tell_host(*host, hello, mine));
   FAULT_POINT("join_said_hello");
   joined.neighbours.resize(static_cast<size_t>(request.size));
   joined.watches.resize(static_cast<size_t>(request.size));
@@ -83,7 +88,7 @@ Result<Joined> visit_host(const JoinRequest& request, const JoinMessage& hello, 
   FAULT_POINT("join_mapped");
   JoinMessage ready = hello;
   ready.kind = JoinKind::ready;
-  RETURN_IF_ERROR(send(*host, ready));
+  RETURN_IF_ERROR(tell_host(*host, ready));
   auto go = next_message(*host, request);
   if (!go.ok()) return go.status();
   joined.global_barrier = go->message.flag != 0;

@@ -41,7 +41,7 @@ void expect_survivors_are_told(const KillScene& scene, const WaitingCall& call) 
     as_rank(rank, choice, [&](TestWorld& world) {
       expect_works(world);
       signs[0].ready += 1;
-      if (rank == scene.late) EXPECT_TRUE(await([&] { return signs[0].go == 1; }));
+      if (rank == scene.late) { EXPECT_TRUE(await([&] { return signs[0].go == 1; })); }
       outcomes.note(rank, 0, [&] { call(world); });
       outcomes.note(rank, 1, [&] { call(world); });
     });
@@ -52,7 +52,7 @@ void expect_survivors_are_told(const KillScene& scene, const WaitingCall& call) 
   const int64_t killed_ns = now_ns();
   for (int victim : scene.victims) children.kill(victim);
   for (int rank = 0; rank < scene.ranks; ++rank)
-    if (rank != scene.late && !contains(scene.victims, rank)) EXPECT_TRUE(await([&] { return outcomes.of(rank).was_made(); }));
+    if (rank != scene.late && !contains(scene.victims, rank)) { EXPECT_TRUE(await([&] { return outcomes.of(rank).was_made(); })); }
   signs[0].go = 1;
   std::vector<Ending> endings = children.wait();
   EXPECT_FALSE(meeting_place_is_taken(choice.job));
