@@ -25,7 +25,7 @@ TEST(Stopped, a_rank_continued_before_the_deadline_has_only_been_slow) {
       as_rank(rank, choice, [&](TestWorld& world) {
         expect_works(world);
         signs[0].ready += 1;
-        if (rank == stopped) EXPECT_TRUE(await([&] { return signs[0].go == 1; }));
+        if (rank == stopped) { EXPECT_TRUE(await([&] { return signs[0].go == 1; })); }
         expect_works(world);
       });
     });

@@ -173,7 +173,7 @@ TEST(Deadline, a_rank_that_comes_just_in_time_is_waited_for) {
       [](TestWorld& world, const Outcomes& outcomes) {
         GroupHandle group = distributed::new_group({0, 1, 2}, {.timeout_s = 1.0, .name = "just in time"});
         const int64_t started_ns = now_ns();
-        if (world.rank() == 1) EXPECT_TRUE(await([&] { return static_cast<double>(now_ns() - started_ns) * 1e-9 > 0.6; }));
+        if (world.rank() == 1) { EXPECT_TRUE(await([&] { return static_cast<double>(now_ns() - started_ns) * 1e-9 > 0.6; })); }
         outcomes.note(world.rank(), [&] { expect_works(world, group); });
       },
       [](const Outcomes& outcomes) {
@@ -194,7 +194,7 @@ TEST(Deadline, a_straggler_is_named_in_a_warning_before_the_deadline) {
         GroupHandle group = distributed::new_group({0, 1, 2}, {.name = "slow"});
         Scratch scratch;
         make_call(group, scratch, {});
-        if (rank == 1) EXPECT_TRUE(await([&] { return warned[0] == 1; }));
+        if (rank == 1) { EXPECT_TRUE(await([&] { return warned[0] == 1; })); }
         expect_works(world, group);
       });
     });

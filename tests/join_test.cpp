@@ -96,7 +96,7 @@ TEST(Join, a_second_rank_0_is_told_who_the_first_is) {
   WorldChoice choice{.size = 2, .job = unique_job(), .settings = patient(20)};
   Children children(2, [&](int rank) {
     if (rank == 0) signs[0].ready = getpid();
-    if (rank == 1) EXPECT_TRUE(await([&] { return signs[0].rounds == 1; }));
+    if (rank == 1) { EXPECT_TRUE(await([&] { return signs[0].rounds == 1; })); }
     as_rank(rank, choice, [&](TestWorld& world) {
       expect_works(world);
       signs[0].go += 1;
@@ -229,7 +229,7 @@ TEST(Join, a_rank_stopped_on_the_way_is_named_at_the_deadline) {
   Outcomes outcomes(3);
   WorldChoice choice{.settings = patient(1)};
   Children children(3, [&](int rank) {
-    if (rank == 1) EXPECT_TRUE(await([&] { return signs[0].go == 1; }));
+    if (rank == 1) { EXPECT_TRUE(await([&] { return signs[0].go == 1; })); }
     signs[0].ready += 1;
     join_and_note(rank, choice, {rank, 3}, outcomes);
   });

@@ -51,7 +51,7 @@ void expect_refused_by(const Outcomes& outcomes, int round, int refuser) {
     const Outcome& outcome = outcomes.of(rank, round);
     EXPECT_EQ(outcome.code, rank == refuser ? ErrorCode::argument : ErrorCode::peer_argument)
         << "rank " << rank << ", round " << round << ": " << outcome.text();
-    if (rank != refuser) EXPECT_EQ(outcome.peer, refuser);
+    if (rank != refuser) { EXPECT_EQ(outcome.peer, refuser); }
   }
 }
 

@@ -210,7 +210,7 @@ TEST(State, an_aborted_group_frees_every_waiter_and_says_why) {
       GroupHandle group = distributed::new_group({0, 1, 2}, {.name = "doomed"});
       Scratch scratch;
       CallChoice choice{.kind = Collective::all_reduce, .async_op = world.rank() == 1};
-      if (world.rank() == 2) EXPECT_TRUE(await([&] { return outcomes.has_entered(0) && outcomes.has_entered(1); }));
+      if (world.rank() == 2) { EXPECT_TRUE(await([&] { return outcomes.has_entered(0) && outcomes.has_entered(1); })); }
       if (world.rank() == 2) outcomes.note(2, 1, [&] { distributed::abort(group, "enough"); });
       outcomes.note(world.rank(), 0, [&] {
         if (WorkPtr work = make_call(group, scratch, choice)) work->wait();

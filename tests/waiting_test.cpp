@@ -104,6 +104,29 @@ TEST(Waiting, learns_to_poll_longer_when_it_was_needed_again_soon) {
   EXPECT_EQ(policy.patience_ns, 50'000);
 }
 
+TEST(Yielding, rests_after_the_core_came_back_late_and_each_time_for_longer) {
+  constexpr int64_t quick_ns = 5000, slow_ns = 3'000'000;
+  Yielding yielding;
+  int64_t now = 1'000'000'000, last_rest = 0;
+  EXPECT_TRUE(yielding.pays(now));
+  yielding.learn(now, now + quick_ns);
+  EXPECT_TRUE(yielding.pays(now + quick_ns));
+  for (int round = 0; round < 12; ++round) {
+    yielding.learn(now, now + slow_ns);
+    now += slow_ns;
+    int64_t rest = 0;
+    while (!yielding.pays(now + rest) && rest <= 2'000'000'000) rest += 1'000'000;
+    EXPECT_GE(rest, std::max<int64_t>(last_rest, 1'000'000));
+    EXPECT_LE(rest, 250'000'000);
+    last_rest = rest;
+    now += rest;
+  }
+  EXPECT_EQ(last_rest, 250'000'000);
+  for (int round = 0; round < 1000; ++round) yielding.learn(now, now + quick_ns);  // the stranger has gone
+  yielding.learn(now, now + slow_ns);
+  EXPECT_TRUE(yielding.pays(now + slow_ns + 20'000'000));
+}
+
 // Ping-pong on every path by which ranks wake each other: the release word, slots, flags and links.
 void ping_pong(const std::string& plan, int size, int rounds, Kind kind) {
   SCOPED_TRACE(fmt::format("{} ranks as {}, plan \"{}\"", size, kind == Kind::threads ? "threads" : "processes", plan));

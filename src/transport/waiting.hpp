@@ -1,7 +1,9 @@
-// How a rank waits: poll, then poll with PAUSE, then sleep on its bell. Never sched_yield.
+// How a rank waits: poll, then poll with PAUSE or give the core away a few times, then sleep on its bell.
 //
 // Order: see lanes.cpp; `Sleeper` is the sleeping half of that argument.
 #pragma once
+
+#include <sched.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -14,12 +16,41 @@
 
 namespace unisono {
 
-// Decided when joining from how many ranks and cores there are; a value. Only `patience_ns` changes afterwards.
+// Giving the core away, where ranks share cores. While none but ranks that wait for each other want it, it comes back within
+// microseconds, which is less than a sleep and a wake-up cost. A stranger, or a rank that computes, keeps it for a slice of
+// the scheduler's: then nothing is given away for a while, each time for longer.
+class Yielding {
+ public:
+  bool pays(int64_t at_ns) const { return at_ns >= resting_until_ns_; }
+  void yield(int64_t at_ns) {
+    sched_yield();
+    learn(at_ns, now_ns());
+  }
+  void learn(int64_t given_away_at_ns, int64_t back_at_ns) {
+    constexpr int64_t slow_ns = 300'000, longest_rest_ns = 250'000'000;
+    constexpr int quick_enough = 1000;
+    if (back_at_ns - given_away_at_ns < slow_ns) {
+      if (++quick_in_a_row_ >= quick_enough) rest_ns_ = shortest_rest_ns;
+      return;
+    }
+    quick_in_a_row_ = 0;
+    resting_until_ns_ = back_at_ns + rest_ns_;
+    rest_ns_ = std::min(2 * rest_ns_, longest_rest_ns);
+  }
+
+ private:
+  static constexpr int64_t shortest_rest_ns = 10'000'000;
+  int64_t resting_until_ns_ = 0, rest_ns_ = shortest_rest_ns;
+  int quick_in_a_row_ = 0;
+};
+
+// Decided when joining from how many ranks and cores there are; a value. Only what is learnt changes afterwards.
 struct WaitPolicy {
   int64_t spin_ns = 50'000;      // how long to poll before sleeping
   int64_t patience_ns = 50'000;  // the same, as learnt: see learn()
-  bool crowded = false;          // more ranks than cores: poll for 1 µs at the most
+  bool crowded = false;          // more ranks than cores: poll for 1 µs at the most, then yield, then sleep
   bool global_barrier = false;   // whether sleepers use membarrier (else publishers fence)
+  Yielding yielding;
 
   // Once ranks sleep, waking them takes so long that the others fall asleep too, and so on for ever. Whoever slept and was
   // needed again soon therefore polls longer the next time; whoever waited long goes back to the setting.
@@ -80,15 +111,16 @@ enum class Turn { blocked, progressed, done };
 template <typename TurnFunction, typename ExamineFunction>
 Status wait_until_done(Bed bed, WaitPolicy& policy, TurnFunction turn, ExamineFunction examine,
                        Deadline deadline = {}) {
-  constexpr int plain_polls = 300, polls_between_looks = 64;
+  constexpr int plain_polls = 300, polls_between_looks = 64, most_yields = 16;
   constexpr int64_t crowded_spin_ns = 1000;
   int64_t spin_until = 0, slept_at = 0;
+  int yields = 0;
   for (int polls = 1;; ++polls) {
     Turn outcome = turn();
     if (outcome != Turn::blocked && slept_at != 0) policy.learn(now_ns() - std::exchange(slept_at, 0));
     if (outcome == Turn::done) return Status::success();
     if (outcome == Turn::progressed) {
-      polls = 0;
+      polls = yields = 0;
       spin_until = 0;
       continue;
     }
@@ -101,6 +133,11 @@ Status wait_until_done(Bed bed, WaitPolicy& policy, TurnFunction turn, ExamineFu
     int64_t now = now_ns();
     if (spin_until == 0) spin_until = now + (policy.crowded ? std::min(policy.spin_ns, crowded_spin_ns) : policy.patience_ns);
     if (now < spin_until) continue;
+    if (policy.crowded && yields < most_yields && policy.yielding.pays(now)) {
+      ++yields;
+      policy.yielding.yield(now);
+      continue;
+    }
     const Sleeper sleeper(bed, policy);
     outcome = turn();
     if (outcome == Turn::done) return Status::success();
