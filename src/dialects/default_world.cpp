@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include <atomic>
 #include <mutex>
 
 #include "base/check.hpp"
@@ -16,6 +17,7 @@ struct DefaultWorld {
   std::mutex mutex;
   std::shared_ptr<World> world;
   bool handlers_registered = false;
+  std::atomic<uint64_t> epoch{1};  // changes after every change of `world`: what threads remember of it is then stale
 };
 
 DefaultWorld& default_world() {
@@ -25,10 +27,29 @@ DefaultWorld& default_world() {
 
 thread_local std::shared_ptr<World> speaking_as;
 
+// The group of the World, as this thread found it last: no lock and no counting of references in every call.
+struct Remembered {
+  uint64_t epoch = 0;
+  std::shared_ptr<Group> group;
+};
+thread_local Remembered remembered;
+
 std::shared_ptr<World> find_world() {
   if (speaking_as) return speaking_as;
   std::lock_guard lock(default_world().mutex);
   return default_world().world;
+}
+
+void look_anew() { default_world().epoch.fetch_add(1, std::memory_order_release); }
+
+Group& world_group(const char* wanted_for) {
+  const uint64_t epoch = default_world().epoch.load(std::memory_order_acquire);
+  if (remembered.epoch != epoch || remembered.group->world().forked()) [[unlikely]] {
+    remembered = {};
+    auto group = current_world(wanted_for)->world_group();
+    remembered = {epoch, std::move(group)};
+  }
+  return *remembered.group;
 }
 
 // A process that exits without leaving tells its peers how, so that they need not guess.
@@ -77,6 +98,7 @@ void join_default_world(const LaunchRequest& request) {
   auto world = launch(request, process_environment());
   throw_if_error(world.status());
   state.world = std::move(*world);
+  look_anew();
   if (std::exchange(state.handlers_registered, true)) return;
   on_exit(say_goodbye, nullptr);
   pthread_atfork(before_fork, after_fork, after_fork_in_child);
@@ -87,13 +109,18 @@ void leave_default_world() {
   {
     std::lock_guard lock(default_world().mutex);
     world.swap(default_world().world);
+    look_anew();
   }
+  remembered = {};
   if (!world) throw StateError(Status(ErrorCode::state, "there is no world to leave: it was left already, or never joined"));
   world->leave();
 }
 
-SpeakAs::SpeakAs(std::shared_ptr<World> world) : before_(std::exchange(speaking_as, std::move(world))) {}
-SpeakAs::~SpeakAs() { speaking_as = before_; }
+SpeakAs::SpeakAs(std::shared_ptr<World> world) : before_(std::exchange(speaking_as, std::move(world))) { remembered = {}; }
+SpeakAs::~SpeakAs() {
+  speaking_as = before_;
+  remembered = {};
+}
 
 bool names_the_world(const std::string& group) {
   for (std::string_view name : {"", "hccl_world_group", "nccl_world_group", "mccl_world_group"})
@@ -101,10 +128,9 @@ bool names_the_world(const std::string& group) {
   return group == world_group_name;
 }
 
-std::shared_ptr<Group> group_of(const GroupHandle& handle, const char* wanted_for) {
+Group* group_of(const GroupHandle& handle, const char* wanted_for) {
   if (!handle.is_member()) return nullptr;
-  if (handle.group()) return handle.group();
-  return current_world(wanted_for)->world_group();
+  return handle.group() ? handle.group().get() : &world_group(wanted_for);
 }
 
 std::shared_ptr<Group> group_named(const std::string& name, const char* wanted_for) {

@@ -26,7 +26,8 @@ class SpeakAs {
 };
 
 bool names_the_world(const std::string& group);
-std::shared_ptr<Group> group_of(const GroupHandle& handle, const char* wanted_for);   // null: this rank is outside
+// The handle's, or the World's; null: this rank is outside. It lives for as long as this thread is in the call that asked.
+Group* group_of(const GroupHandle& handle, const char* wanted_for);
 std::shared_ptr<Group> group_named(const std::string& name, const char* wanted_for);  // ArgumentError: not a member
 
 }  // namespace unisono

@@ -81,7 +81,10 @@ WorkPtr all_reduce(TensorView tensor, const AllReduceOptions& options) {
   Call call = make_call(Collective::all_reduce, tensor, options.op);
   Status checked = check_writable("tensor", tensor);
   if (checked.ok()) checked = check_reducible(call, *group);
-  if (checked.ok()) call.input = call.output = pieces(tensor);
+  if (checked.ok()) {
+    call.input = pieces(tensor);
+    call.output = pieces(tensor);
+  }
   return deliver(*group, std::move(call), checked, delivery(options));
 }
 

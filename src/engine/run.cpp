@@ -93,10 +93,9 @@ bool Run::turn_tile(int64_t tile) {
 
 // Whether everybody has announced exactly this call; once it has been seen of a peer it stays true.
 bool Run::pass_gate() {
-  const uint32_t ring_index = call_of(word_) % static_cast<uint32_t>(lanes_.ring());
   for (; gate_next_ < lanes_.members(); ++gate_next_) {
     if (gate_next_ == lanes_.me()) continue;
-    if (lanes_.control(gate_next_).words[ring_index].load(std::memory_order_acquire) != word_) return false;
+    if (lanes_.word(gate_next_, call_of(word_)).load(std::memory_order_acquire) != word_) return false;
   }
   return true;
 }

@@ -21,6 +21,11 @@ bool peers_can_read(const Call& call) {
   return !call.input.is_list() && (!call.output.is_list() || call.kind == Collective::all_gather);
 }
 
+Likeness likeness_of(const Call& call) {
+  const bool plain = !call.input.is_list() && !call.output.is_list() && !call.compare_shapes;
+  return {call.kind, call.dtype, plain, call.op, call.root, call.count, call.input.bytes(), call.output.bytes()};
+}
+
 }  // namespace
 
 Group::Group(GroupParts parts, Arena& arena)
@@ -127,18 +132,32 @@ void Group::begin(const Call& call) {
   // What this rank alone cannot do is a refusal too: the others hear of it in the same call and nobody waits in vain.
   if (Status status = plan(call); !status.ok()) [[unlikely]]
     return turn_into_refusal(status);
-  current_.word = make_word(current_.number, current_.announcement.hash());
+  current_.word = make_word(current_.number, current_.hash);
 }
 
 void Group::turn_into_refusal(const Status& why) {
   current_.refusal = why;
+  current_.plan = nullptr;
   current_.announcement = announce_refusal(current_.call->kind, why.message());
   current_.word = make_word(current_.number, current_.announcement.hash());
 }
 
 // Chooses the path and takes what memory it needs, so that nothing can fail after the announcement but a fault.
 Status Group::plan(const Call& call) {
-  const int64_t shown = contribution_bytes(call, size());
+  const Likeness likeness = likeness_of(call);
+  if (!current_.plan || !likeness.plain || likeness != current_.likeness) RETURN_IF_ERROR(decide(call));
+  current_.likeness = likeness;
+  const Plan& plan = *current_.plan;
+  if (plan.path == Path::slot) return Status::success();
+  if (plan.path == Path::combine)
+    return contribution_bytes(call, size()) > staged_bytes ? lanes_.ensure_tiles(arena_) : Status::success();
+  if (plan.schedule->stage_slots > 0) RETURN_IF_ERROR(lanes_.ensure_tiles(arena_));
+  return run_.prepare(call, {plan.schedule.get(), plan.tile_bytes, plan.window});
+}
+
+// The algorithm and the announcement. Most programs make the same call again and again: these are then kept.
+Status Group::decide(const Call& call) {
+  current_.plan = nullptr;
   auto chosen = planner_.plan({.collective = call.kind,
                                .ranks = size(),
                                .rank = me(),
@@ -148,13 +167,11 @@ Status Group::plan(const Call& call) {
                                .peer_reads = parts_.world->peer_reads() && peers_can_read(call),
                                .set_bytes = lanes_.set_bytes()});
   if (!chosen.ok()) return chosen.status();
-  const Plan& plan = **chosen;
-  current_.path = plan.path;
-  current_.announcement = announce(call, plan.fingerprint());
-  if (current_.path == Path::slot) return Status::success();
-  if (current_.path == Path::combine) return shown > staged_bytes ? lanes_.ensure_tiles(arena_) : Status::success();
-  if (plan.schedule->stage_slots > 0) RETURN_IF_ERROR(lanes_.ensure_tiles(arena_));
-  return run_.prepare(call, {plan.schedule.get(), plan.tile_bytes, plan.window});
+  current_.plan = *chosen;
+  current_.path = current_.plan->path;
+  current_.announcement = announce(call, current_.plan->fingerprint());
+  current_.hash = current_.announcement.hash();
+  return Status::success();
 }
 
 // An entry of the announcement ring may be written again once everybody has left the call it spoke of; see lane.hpp.
@@ -163,7 +180,7 @@ bool Group::may_announce() {
   if (at_least(seen_by_all_, needed)) return true;
   for (int member = 0; member < size(); ++member) {
     if (member == me()) continue;
-    uint64_t word = lanes_.control(member).words[needed % static_cast<uint32_t>(lanes_.ring())].load(std::memory_order_acquire);
+    uint64_t word = lanes_.word(member, needed).load(std::memory_order_acquire);
     if (!at_least(call_of(word), needed)) return false;
     uint64_t ahead = ran_ahead_[needed % max_ring];
     if (call_of(ahead) == needed && call_of(word) == needed && word != ahead) turn_into_refusal(judge(member, needed));
@@ -183,7 +200,7 @@ void Group::write_announcement() {
     lanes_.mine().input_address.store(reinterpret_cast<uint64_t>(current_.call->input.whole().data), std::memory_order_relaxed);
     lanes_.mine().output_address.store(reinterpret_cast<uint64_t>(current_.call->output.whole().data), std::memory_order_relaxed);
   }
-  lanes_.mine().words[current_.number % static_cast<uint32_t>(lanes_.ring())].store(current_.word, std::memory_order_release);
+  lanes_.word(me(), current_.number).store(current_.word, std::memory_order_release);
   current_.announced = true;
   FAULT_POINT("announced");
   if (announcement.state == CallState::refused) lanes_.wake_everyone();

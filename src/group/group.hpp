@@ -49,6 +49,18 @@ struct GroupParts {
   double timeout_s = 0;
 };
 
+// All that the plan and the announcement of a plain call depend on; a value.
+struct Likeness {
+  Collective kind = Collective::barrier;
+  DType dtype = DType::uint8;
+  bool plain = false;  // no lists, and shapes are not compared
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+  int64_t count = 0, input_bytes = 0, output_bytes = 0;
+
+  bool operator==(const Likeness&) const = default;
+};
+
 class Group : public std::enable_shared_from_this<Group> {
  public:
   Group(GroupParts parts, Arena& arena);
@@ -89,7 +101,10 @@ class Group : public std::enable_shared_from_this<Group> {
   struct Current {                       // the call at work
     const Call* call = nullptr;
     std::shared_ptr<CallWork> work;      // null for an inline call
+    Likeness likeness;                   // of the call that `plan` and `announcement` were made for
+    const Plan* plan = nullptr;          // null: to be decided anew
     Announcement announcement;
+    uint32_t hash = 0;                   // of the announcement
     Path path = Path::slot;
     uint32_t number = 0;
     uint64_t word = 0;
@@ -107,6 +122,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void begin(const Call& call);
   void turn_into_refusal(const Status& why);
   Status plan(const Call& call);
+  Status decide(const Call& call);
   bool may_announce();
   ExchangeMode exchange_mode() const;
   void write_announcement();

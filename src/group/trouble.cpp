@@ -35,9 +35,8 @@ Status Group::examine() {
 
 Status Group::examine_differences() {
   if (!current_.refusal.ok()) return Status::success();
-  const uint32_t index = current_.number % static_cast<uint32_t>(lanes_.ring());
   for (int member = 0; member < size(); ++member) {
-    uint64_t word = lanes_.control(member).words[index].load(std::memory_order_acquire);
+    uint64_t word = lanes_.word(member, current_.number).load(std::memory_order_acquire);
     if (call_of(word) == current_.number && word != current_.word) return judge(member, current_.number);
   }
   return Status::success();
@@ -51,7 +50,7 @@ Status Group::judge(int member, uint32_t number) {
   std::memcpy(&theirs, lanes_.cell(member, number).bytes, sizeof(theirs));
   bool refused = theirs.state == CallState::refused;
   uint64_t mine = pack_verdict(number, refused ? member : std::min(member, me()), refused ? member : std::max(member, me()));
-  std::atomic<uint64_t>& verdict = lanes_.shared().verdicts[number % static_cast<uint32_t>(lanes_.ring())];
+  std::atomic<uint64_t>& verdict = lanes_.shared().verdicts[lanes_.ring_index(number)];
   uint64_t seen = verdict.load(std::memory_order_acquire);
   while (call_of(seen) != number)
     if (verdict.compare_exchange_weak(seen, mine, std::memory_order_acq_rel, std::memory_order_acquire)) seen = mine;
@@ -122,10 +121,9 @@ std::string Group::call_text() const {
 // Who has not entered, who is in another call, and how far each has come.
 std::string Group::who_is_missing() const {
   std::vector<std::string> parts;
-  const uint32_t index = current_.number % static_cast<uint32_t>(lanes_.ring());
   for (int member = 0; member < size(); ++member) {
     if (member == me()) continue;
-    uint64_t word = lanes_.control(member).words[index].load(std::memory_order_acquire);
+    uint64_t word = lanes_.word(member, current_.number).load(std::memory_order_acquire);
     uint32_t finished = lanes_.control(member).finished.load(std::memory_order_acquire);
     if (!at_least(call_of(word), current_.number))
       parts.push_back(fmt::format("rank {} has not entered call #{} (last finished call #{})", world_rank(member),

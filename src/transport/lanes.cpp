@@ -23,18 +23,12 @@ int64_t set_bytes_for(int members) { return std::clamp(members * 32_KiB, 128_KiB
 Lanes::Lanes(LaneLayout layout, int me, std::vector<Neighbour> members, std::vector<int64_t> offsets)
     : layout_(layout), me_(me), set_bytes_(set_bytes_for(layout.members)), members_(std::move(members)),
       offsets_(std::move(offsets)) {
-  for (int index = 0; index < layout_.members; ++index)
-    controls_.push_back(reinterpret_cast<LaneControl*>(member(index).mapping->data() + offsets_[static_cast<size_t>(index)]));
-}
-
-Cell& Lanes::cell(int member, uint32_t call) const {
-  auto* base = reinterpret_cast<std::byte*>(&control(member)) + layout_.cells_at();
-  return reinterpret_cast<Cell*>(base)[call % static_cast<uint32_t>(layout_.ring)];
-}
-
-Slot& Lanes::slot(int member, uint32_t call) const {
-  auto* base = reinterpret_cast<std::byte*>(&control(member)) + layout_.slots_at();
-  return reinterpret_cast<Slot*>(base)[call % static_cast<uint32_t>(layout_.ring)];
+  for (int index = 0; index < layout_.members; ++index) {
+    std::byte* lane = member(index).mapping->data() + offsets_[static_cast<size_t>(index)];
+    controls_.push_back(reinterpret_cast<LaneControl*>(lane));
+    cells_.push_back(reinterpret_cast<Cell*>(lane + layout_.cells_at()));
+    slots_.push_back(reinterpret_cast<Slot*>(lane + layout_.slots_at()));
+  }
 }
 
 std::atomic<uint64_t>& Lanes::link(int member, int peer) const {

@@ -37,8 +37,13 @@ class Lanes {
   LaneControl& control(int member) const { return *controls_[static_cast<size_t>(member)]; }
   LaneControl& mine() const { return control(me_); }
   LaneControl& shared() const { return control(0); }  // the first member's lane holds the words of the whole group
-  Cell& cell(int member, uint32_t call) const;
-  Slot& slot(int member, uint32_t call) const;
+  // Which entry of the rings a call uses. Nearly every ring has two, and a division is worth avoiding.
+  uint32_t ring_index(uint32_t call) const {
+    return layout_.ring == 2 ? call & 1 : call % static_cast<uint32_t>(layout_.ring);
+  }
+  Cell& cell(int member, uint32_t call) const { return cells_[static_cast<size_t>(member)][ring_index(call)]; }
+  Slot& slot(int member, uint32_t call) const { return slots_[static_cast<size_t>(member)][ring_index(call)]; }
+  std::atomic<uint64_t>& word(int member, uint32_t call) const { return control(member).words[ring_index(call)]; }
   std::atomic<uint64_t>& link(int member, int peer) const;  // where in member's arena its ring to peer lies; 0: none yet
   std::atomic<uint32_t>& left(int member, int peer) const;  // in member's lane: peer will not touch it again
   std::byte* at(int member, uint64_t offset) const;         // an address in member's arena; null when out of bounds
@@ -63,6 +68,8 @@ class Lanes {
   std::vector<Neighbour> members_;
   std::vector<int64_t> offsets_;
   std::vector<LaneControl*> controls_;
+  std::vector<Cell*> cells_;
+  std::vector<Slot*> slots_;
 };
 
 // Rings one process's bell. Any thread, any process.
