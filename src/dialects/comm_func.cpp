@@ -43,6 +43,16 @@ Status make_output(Tensor& output, DType dtype, const Shape& shape) {
   return Status::success();
 }
 
+// A result of one part in `ranks`, cut along dim 0.
+Status make_share(Tensor& output, const TensorView& whole, int ranks, Call& call) {
+  Shape shape = whole.shape;
+  shape[0] /= ranks;
+  RETURN_IF_ERROR(make_output(output, whole.dtype, shape));
+  call.output = pieces(output);
+  call.count = output.count();
+  return Status::success();
+}
+
 // The result lives as long as the call, even if the caller drops both it and the handle.
 TensorAndHandle deliver_pair(Group& group, Call call, const Status& checked, Tensor output, bool async_op) {
   WorkPtr work = deliver(group, std::move(call), checked, {async_op, 0, output.storage()});
@@ -84,13 +94,7 @@ TensorAndHandle reduce_scatter_tensor(const TensorView& tensor, const ReduceOpti
   if (checked.ok()) checked = check_divisible("tensor", tensor, group->size());
   if (checked.ok()) checked = check_reduction(call.reduction(group->size()));
   Tensor output;
-  if (checked.ok()) {
-    Shape shape = tensor.shape;
-    shape[0] /= group->size();
-    checked = make_output(output, tensor.dtype, shape);
-    call.output = pieces(output);
-    call.count = output.count();
-  }
+  if (checked.ok()) checked = make_share(output, tensor, group->size(), call);
   return deliver_pair(*group, std::move(call), checked, std::move(output), options.async_op);
 }
 
@@ -119,13 +123,7 @@ Tensor scatter_tensor(const TensorView& tensor, Rank src, const GroupName& group
   if (checked.ok()) checked = check_tensor("tensor", tensor);
   if (checked.ok()) checked = check_divisible("tensor", tensor, group->size());
   Tensor output;
-  if (checked.ok()) {
-    Shape shape = tensor.shape;
-    shape[0] /= group->size();
-    checked = make_output(output, tensor.dtype, shape);
-    call.output = pieces(output);
-    call.count = output.count();
-  }
+  if (checked.ok()) checked = make_share(output, tensor, group->size(), call);
   deliver(*group, std::move(call), checked, {});
   return output;
 }
