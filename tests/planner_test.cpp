@@ -253,6 +253,13 @@ TEST(Overrides, that_cannot_be_followed_are_refused_with_the_reason) {
   EXPECT_TRUE(contains(choice(apart, "all_reduce=two_shot"), "two_shot needs all ranks on one host"));
 }
 
+TEST(Overrides, can_all_be_followed_in_a_world_of_one) {
+  for (const Algorithm& algorithm : catalogue())
+    EXPECT_EQ(choice({.collective = algorithm.collective, .ranks = 1, .bytes = 1_KiB},
+                     fmt::format("{}={}", name_of(algorithm.collective), algorithm.name)),
+              algorithm.name);
+}
+
 TEST(Explain, gives_choice_reason_cost_steps_and_what_to_set) {
   Result<std::string> text = explain({.query = {.collective = Collective::all_reduce, .ranks = 4, .bytes = 1_MiB}});
   ASSERT_TRUE(text.ok());

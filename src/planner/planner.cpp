@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t line_bytes = 64;  // tiles are whole cache lines, and so whole elements
 
 Need available_to(const Query& query) {
+  if (query.ranks == 1) return Need::links | Need::peer_memory | Need::peer_reads;  // there is nobody to reach
   Need available = Need::links;
   if (query.neighbours) available = available | Need::peer_memory;
   if (query.neighbours && (query.peer_reads || query.mapped)) available = available | Need::peer_reads;
@@ -102,7 +103,7 @@ Status Planner::check_possible(const Override& rule, const Query& query) const {
   else if (includes(algorithm.need, Need::peer_memory) && !query.neighbours)
     reason = fmt::format("{} needs all ranks on one host", algorithm.name);
   else if (!includes(available_to(query), algorithm.need))
-    reason = fmt::format("{} reads the peers' own memory, which is not permitted here", algorithm.name);
+    reason = fmt::format("{} reads the peers' own memory, which is not permitted here or not one block in this call", algorithm.name);
   if (reason.empty()) return Status::success();
   return Status(ErrorCode::argument,
                 fmt::format("UNISONO_PLAN: \"{}\" cannot be followed for {} of {} among {} ranks: {}. There are {}",
