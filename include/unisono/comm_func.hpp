@@ -4,8 +4,10 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "unisono/communication.hpp"
 #include "unisono/tensor.hpp"
@@ -31,7 +33,15 @@ struct ReduceNowOptions {  // no async_op: the reference has none either
   GroupName group = world;
 };
 
+struct AllToAllOptions {
+  // How many rows of dim 0 come from and go to each rank; equal parts where none are given. Give some on all ranks or on none.
+  std::vector<int64_t> output_split_sizes = {}, input_split_sizes = {};
+  GroupName group = world;
+  bool async_op = false;
+};
+
 using TensorAndHandle = std::pair<Tensor, CommHandlePtr>;
+using TensorsAndHandle = std::pair<std::vector<Tensor>, CommHandlePtr>;
 
 // A new tensor with the shape of `tensor`. Shapes must agree between ranks.
 TensorAndHandle all_reduce(const TensorView& tensor, const ReduceOptions& options = {});
@@ -43,6 +53,17 @@ TensorAndHandle reduce_scatter_tensor(const TensorView& tensor, const ReduceOpti
 Tensor reduce(const TensorView& tensor, Rank dst, const ReduceNowOptions& options = {});
 // Part i of src's tensor along dim 0. The others pass a tensor of the same shape and dtype, whose contents are ignored.
 Tensor scatter_tensor(const TensorView& tensor, Rank src = 0, const GroupName& group = world);
+// Everybody's tensor, concatenated along dim 0, on dst; a zero of shape (1,) everywhere else.
+Tensor gather_into_tensor(const TensorView& tensor, Rank dst = 0, const GroupName& group = world);
+// Part i of the result, along dim 0, is part r of rank i's tensor, r being this rank.
+TensorAndHandle all_to_all_single_with_output_shape(const Shape& output_shape, const TensorView& tensor,
+                                                    const AllToAllOptions& options = {});
+// The same with a list of tensors each way; sizes must agree in pairs.
+TensorsAndHandle all_to_all_with_output_shape(std::span<const Shape> output_shape_list, std::span<const TensorView> input_tensor_list,
+                                              const Options& options = {});
+// Into the caller's memory, where everybody knows how many elements each rank sends to each: row r is what rank r sends.
+CommHandlePtr all_to_all_v_c(TensorView output, const TensorView& input, std::span<const int64_t> send_count_matrix,
+                             const Options& options = {});
 // src's tensor on every rank, as a new tensor.
 Tensor broadcast(const TensorView& tensor, Rank src = 0, const GroupName& group = world);
 void barrier(const GroupName& group = world);

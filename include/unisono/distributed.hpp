@@ -77,6 +77,21 @@ struct RootedReduceOptions {
   std::optional<int> group_dst = {};  // instead of dst
 };
 
+struct GatherOptions {
+  Rank dst = 0;
+  GroupHandle group = {};
+  bool async_op = false;
+  std::optional<double> timeout_s = {};
+  std::optional<int> group_dst = {};  // instead of dst: a rank of the group
+};
+struct AllToAllOptions {
+  // How many rows of dim 0 come from and go to each rank; equal parts where none are given. Give some on all ranks or on none.
+  std::vector<int64_t> output_split_sizes = {}, input_split_sizes = {};
+  GroupHandle group = {};
+  bool async_op = false;
+  std::optional<double> timeout_s = {};
+};
+
 // The result is written into `tensor` on every rank.
 WorkPtr all_reduce(TensorView tensor, const AllReduceOptions& options = {});
 // Element i of `tensor_list` becomes rank i's `tensor`. Sizes may differ where element i has rank i's size.
@@ -90,6 +105,12 @@ WorkPtr reduce_scatter_tensor(TensorView output, TensorView input, const ReduceO
 WorkPtr reduce(TensorView tensor, Rank dst, const RootedReduceOptions& options = {});
 // `tensor` receives element i of src's list. The list is given on src and empty elsewhere.
 WorkPtr scatter(TensorView tensor, std::span<const TensorView> scatter_list = {}, const ScatterOptions& options = {});
+// Element i of dst's list becomes rank i's `tensor`. The list is given on dst and empty elsewhere.
+WorkPtr gather(TensorView tensor, std::span<const TensorView> gather_list = {}, const GatherOptions& options = {});
+// Element i of `output_list` becomes element r of rank i's `input_list`, r being this rank. Any sizes that agree in pairs.
+WorkPtr all_to_all(std::span<const TensorView> output_list, std::span<const TensorView> input_list, const Options& options = {});
+// The same with one tensor each way, cut along dim 0.
+WorkPtr all_to_all_single(TensorView output, TensorView input, const AllToAllOptions& options = {});
 // src's tensor on every rank.
 WorkPtr broadcast(TensorView tensor, const BroadcastOptions& options = {});
 // Returns once every rank has come.

@@ -83,6 +83,32 @@ Pieces pieces(std::span<const TensorView> list) {
   return Pieces(std::move(parts));
 }
 
+Status split(const char* argument, const TensorView& tensor, std::span<const int64_t> sizes, int ranks, Pieces& parts) {
+  if (sizes.empty()) {
+    RETURN_IF_ERROR(check_divisible(argument, tensor, ranks));
+    parts = pieces(tensor);
+    return Status::success();
+  }
+  if (tensor.shape.dims() == 0) return wrong("{} has no dim 0 to be split", argument);
+  if (sizes.size() != static_cast<size_t>(ranks))
+    return wrong("{}_split_sizes has {} sizes; it needs one for each of the group's {} ranks", argument, sizes.size(), ranks);
+  const int64_t row = tensor.shape[0] > 0 ? tensor.bytes() / tensor.shape[0] : 0;
+  int64_t left = tensor.shape[0];
+  auto* at = static_cast<std::byte*>(tensor.data);
+  std::vector<Bytes> list;
+  for (int64_t size : sizes) {
+    if (size < 0 || size > left)
+      return wrong("{}_split_sizes is [{}], which does not fit dim 0 of {}, {}", argument, fmt::join(sizes, ", "), argument, tensor.shape[0]);
+    list.push_back({at, size * row});
+    at += size * row;
+    left -= size;
+  }
+  if (left != 0)
+    return wrong("{}_split_sizes is [{}], which leaves {} of dim 0 of {} over", argument, fmt::join(sizes, ", "), left, argument);
+  parts = Pieces(std::move(list));
+  return Status::success();
+}
+
 uint32_t sizes_hash(std::span<const TensorView> list) {
   uint64_t hash = 0;
   for (const TensorView& tensor : list) hash = hash_combine(hash, static_cast<uint64_t>(tensor.count()));
@@ -98,6 +124,26 @@ WorkPtr deliver(Group& group, Call&& call, const Status& checked, Delivery deliv
   call.timeout_s = delivery.timeout_s;
   if (delivery.async_op) return group.post(std::move(call), std::move(delivery.keep_alive));
   throw_if_error(group.run(std::move(call)));
+  return nullptr;
+}
+
+WorkPtr deliver_with_splits(Group& group, Call&& call, const Status& checked, Delivery delivery) {
+  if (!checked.ok()) throw_if_error(group.refuse(call.kind, checked));
+  const int me = group.me(), ranks = group.size();
+  const int64_t element = element_bytes(call.dtype);
+  auto splits = std::make_shared<Splits>(ranks, element);
+  for (int peer = 0; peer < ranks; ++peer) splits->row(me)[peer] = call.input.part(peer, ranks).bytes / element;
+  Call sizes;
+  sizes.kind = Collective::all_gather;
+  sizes.purpose = Purpose::split_sizes;
+  sizes.dtype = DType::int64;
+  const auto row_bytes = static_cast<int64_t>(ranks * sizeof(int64_t));
+  sizes.input = Pieces(splits->row(me), row_bytes);
+  sizes.output = Pieces(splits->row(0), ranks * row_bytes);
+  sizes.timeout_s = call.timeout_s = delivery.timeout_s;
+  call.splits = std::move(splits);  // which also keeps it alive: a call that follows another is there until both are over
+  if (delivery.async_op) return group.post(std::move(sizes), std::move(call), std::move(delivery.keep_alive));
+  throw_if_error(group.run(std::move(sizes), std::move(call)));
   return nullptr;
 }
 

@@ -25,6 +25,8 @@ Status check_parts_apart(const char* argument, std::span<const TensorView> list)
 
 Pieces pieces(const TensorView& tensor);
 Pieces pieces(std::span<const TensorView> list);
+// A tensor cut along dim 0 into parts of these sizes, or into equal ones where none are given; nothing may be left over.
+Status split(const char* argument, const TensorView& tensor, std::span<const int64_t> sizes, int ranks, Pieces& parts);
 uint32_t sizes_hash(std::span<const TensorView> list);
 bool equal_sizes(std::span<const TensorView> list);
 
@@ -35,5 +37,7 @@ struct Delivery {
 };
 // Refuses the call (telling the others) when `checked` is not ok; performs it, or posts it and returns its Work. Throws.
 WorkPtr deliver(Group& group, Call&& call, const Status& checked, Delivery delivery);
+// The same for an all_to_all whose parts may differ: first every rank tells the others how much it sends to whom.
+WorkPtr deliver_with_splits(Group& group, Call&& call, const Status& checked, Delivery delivery);
 
 }  // namespace unisono

@@ -6,13 +6,12 @@
 #include <cstring>
 
 #include "base/check.hpp"
-#include "dialects/build.hpp"
+#include "dialects/comm_func_parts.hpp"
 #include "dialects/default_world.hpp"
 
 namespace unisono::comm_func {
-namespace {
 
-Call make_call(Collective kind, const TensorView& tensor, ReduceOp op = ReduceOp::sum) {
+Call make_call(Collective kind, const TensorView& tensor, ReduceOp op) {
   Call call;
   call.kind = kind;
   call.dtype = tensor.dtype;
@@ -33,7 +32,6 @@ Status find_root(const char* argument, Rank rank, const Group& group, int& root)
   return Status::success();
 }
 
-// A result that cannot be made refuses the call like an argument, so that the others hear of it and do not wait.
 Status make_output(Tensor& output, DType dtype, const Shape& shape) {
   try {
     output = Tensor::empty(dtype, shape);
@@ -43,6 +41,13 @@ Status make_output(Tensor& output, DType dtype, const Shape& shape) {
   return Status::success();
 }
 
+TensorAndHandle deliver_pair(Group& group, Call call, const Status& checked, Tensor output, bool async_op) {
+  WorkPtr work = deliver(group, std::move(call), checked, {async_op, 0, output.storage()});
+  return {std::move(output), work ? std::make_shared<CommHandle>(work) : nullptr};
+}
+
+namespace {
+
 // A result of one part in `ranks`, cut along dim 0.
 Status make_share(Tensor& output, const TensorView& whole, int ranks, Call& call) {
   Shape shape = whole.shape;
@@ -51,12 +56,6 @@ Status make_share(Tensor& output, const TensorView& whole, int ranks, Call& call
   call.output = pieces(output);
   call.count = output.count();
   return Status::success();
-}
-
-// The result lives as long as the call, even if the caller drops both it and the handle.
-TensorAndHandle deliver_pair(Group& group, Call call, const Status& checked, Tensor output, bool async_op) {
-  WorkPtr work = deliver(group, std::move(call), checked, {async_op, 0, output.storage()});
-  return {std::move(output), work ? std::make_shared<CommHandle>(work) : nullptr};
 }
 
 }  // namespace

@@ -6,37 +6,12 @@
 #include "base/check.hpp"
 #include "dialects/build.hpp"
 #include "dialects/default_world.hpp"
+#include "dialects/distributed_parts.hpp"
 
 namespace unisono::distributed {
 namespace {
 
-template <typename AnyOptions>
-Delivery delivery(const AnyOptions& options) {
-  return {options.async_op, options.timeout_s.value_or(0), nullptr};
-}
-
-Call make_call(Collective kind, const TensorView& counted, ReduceOp op = ReduceOp::sum) {
-  Call call;
-  call.kind = kind;
-  call.dtype = counted.dtype;
-  call.count = counted.count();
-  call.op = op;
-  return call;
-}
-
 Status check_reducible(const Call& call, const Group& group) { return check_reduction(call.reduction(group.size())); }
-
-// src or dst as a global rank, or group_src or group_dst as a rank of the group; `root` becomes an index into the group.
-Status find_root(const char* argument, Rank global, std::optional<int> in_group, const Group& group, int& root) {
-  if (!in_group) {
-    RETURN_IF_ERROR(check_member(argument, global, group));
-    root = group.index_of(global);
-    return Status::success();
-  }
-  root = *in_group;
-  if (root >= 0 && root < group.size()) return Status::success();
-  return {ErrorCode::argument, fmt::format("group_{} is {}, and the group has {} ranks", argument, root, group.size())};
-}
 
 Status check_all_gather(const Group& group, std::span<const TensorView> list, const TensorView& tensor) {
   RETURN_IF_ERROR(check_tensor("tensor", tensor));
@@ -74,6 +49,17 @@ Status check_into(const char* name, const TensorView& large, const TensorView& s
 }
 
 }  // namespace
+
+Status find_root(const char* argument, Rank global, std::optional<int> in_group, const Group& group, int& root) {
+  if (!in_group) {
+    RETURN_IF_ERROR(check_member(argument, global, group));
+    root = group.index_of(global);
+    return Status::success();
+  }
+  root = *in_group;
+  if (root >= 0 && root < group.size()) return Status::success();
+  return {ErrorCode::argument, fmt::format("group_{} is {}, and the group has {} ranks", argument, root, group.size())};
+}
 
 WorkPtr all_reduce(TensorView tensor, const AllReduceOptions& options) {
   auto group = group_of(options.group, "all_reduce");

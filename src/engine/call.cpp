@@ -1,11 +1,14 @@
 // How long pieces are and where chunks lie. The table of how collectives cut their buffers is in call.hpp. Next: run.cpp.
 #include "engine/call.hpp"
 
+#include <fmt/core.h>
+
 #include "base/check.hpp"
 
 namespace unisono {
 // Where a list has uneven parts every rank knows all of them, so every rank finds the same longest one.
 int64_t piece_bytes(const Call& call, int ranks) {
+  if (call.splits) return call.splits->longest();
   auto longest = [ranks](const Pieces& pieces) {
     int64_t bytes = 0;
     for (const Bytes& part : pieces.parts()) bytes = std::max(bytes, part.bytes);
@@ -19,8 +22,25 @@ int64_t piece_bytes(const Call& call, int ranks) {
 
 int64_t contribution_bytes(const Call& call, int ranks) {
   bool everything = call.kind == Collective::reduce_scatter || call.kind == Collective::all_to_all;
+  if (call.splits) return call.splits->most_sent();
   if (everything) return call.input.bytes();
   return piece_bytes(call, ranks) * (call.kind == Collective::scatter ? ranks : 1);
+}
+
+Status check_splits(const Call& call, int me, int ranks) {
+  const int64_t element = element_bytes(call.dtype);
+  for (int peer = 0; peer < ranks; ++peer) {
+    const int64_t sent = call.splits->sent(peer, me), room = call.output.part(peer, ranks).bytes;
+    if (sent != room)
+      return {ErrorCode::argument, fmt::format("rank {} of the group sends {} elements here, where there is room for {}: what one "
+                                               "rank gives to another and what that one expects must agree",
+                                               peer, sent / element, room / element)};
+  }
+  return Status::success();
+}
+
+int64_t part_offset_at(const Call& call, int peer, int me, int ranks) {
+  return call.splits ? call.splits->offset(peer, me) : call.input.part_offset(me, ranks);
 }
 
 Bytes chunk_of(const Call& call, Buffer buffer, int index, ChunkSpace space) {

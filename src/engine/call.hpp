@@ -1,18 +1,24 @@
 // One collective request; a value, safe to copy and print. Ranks here are indices into the group.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "base/clock.hpp"
 #include "engine/pieces.hpp"
+#include "engine/splits.hpp"
 #include "kernels/kernels.hpp"
 #include "schedule/step.hpp"
 #include "unisono/types.hpp"
 
 namespace unisono {
 
+// Some functions need a call before the one that moves the data.
+enum class Purpose : uint8_t { data, split_sizes };
+
 struct Call {
   Collective kind = Collective::barrier;
+  Purpose purpose = Purpose::data;
   Pieces input;                      // what this rank gives; read only
   Pieces output;                     // what it gets; may be the same memory as the input
   DType dtype = DType::uint8;
@@ -22,6 +28,7 @@ struct Call {
   std::vector<int64_t> shape;        // compared between ranks where equal shapes are asked for
   bool compare_shapes = false;
   uint32_t sizes_hash = 0;           // of a list's sizes, where a list was given; compared between ranks
+  std::shared_ptr<const Splits> splits;  // all_to_all: null where all parts are equal
   double timeout_s = 0;
 
   Reduction reduction(int ranks) const { return {dtype, op, ranks}; }
@@ -54,6 +61,8 @@ struct ChunkSpace {
 };
 int64_t piece_bytes(const Call& call, int ranks);         // the data, or one piece, the longest: the same on all ranks
 int64_t contribution_bytes(const Call& call, int ranks);  // the most that one rank shows to the others
+Status check_splits(const Call& call, int me, int ranks);  // that everybody sends what this rank has room for
+int64_t part_offset_at(const Call& call, int peer, int me, int ranks);  // all_to_all: where my part begins in the peer's input
 Bytes chunk_of(const Call& call, Buffer buffer, int index, ChunkSpace space);
 
 }  // namespace unisono

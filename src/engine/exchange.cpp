@@ -164,7 +164,7 @@ void Exchange::take() {
         if (peer == me)
           copy_bytes(target.data, call_->input.part(me, ranks).data, target.bytes);
         else
-          copy_from(peer, call_->input.part_offset(me, ranks), target);
+          copy_from(peer, part_offset_at(*call_, peer, me, ranks), target);
       }
       return;
   }

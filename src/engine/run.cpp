@@ -21,6 +21,12 @@ bool reads_private_memory(const Step& step) {
   return (step.kind == StepKind::read_peer || step.kind == StepKind::reduce_peers) && step.source.buffer != Buffer::stage;
 }
 
+// No result is written, and nothing of a peer's is read, before everybody is known to be in this very call. A flag does not
+// say so: a rank that refused the call may have raised it in the next, and have staged nothing in this one.
+bool needs_everybody(const Step& step) {
+  return step.target.buffer == Buffer::output || step.kind == StepKind::read_peer || step.kind == StepKind::reduce_peers;
+}
+
 }  // namespace
 
 Status Run::prepare(const Call& call, const Assignment& assignment) {
@@ -29,7 +35,7 @@ Status Run::prepare(const Call& call, const Assignment& assignment) {
   failure_ = {};
   const Schedule& schedule = *assignment.schedule;
   uses_links_ = reads_peers_ = false;
-  int64_t longest = 0;
+  int64_t longest = call.splits ? call.splits->longest() : 0;  // everybody's: all ranks take as many tiles
   for (const Step& step : schedule.steps) {
     uses_links_ |= uses_link(step.kind);
     reads_peers_ |= reads_private_memory(step);
@@ -101,7 +107,7 @@ bool Run::pass_gate() {
 }
 
 bool Run::perform(const Step& step, int64_t tile) {
-  if (step.target.buffer == Buffer::output && !pass_gate()) return false;
+  if (needs_everybody(step) && !pass_gate()) return false;
   FAULT_POINT("run_step");
   switch (step.kind) {
     case StepKind::publish: publish(step.flag, tile); return true;
@@ -176,6 +182,7 @@ uint64_t Run::peer_address(const Step& step, int peer, int64_t length) const {
   const Cut cut = input ? cuts.input : cuts.output;
   uint64_t base = (input ? control.input_address : control.output_address).load(std::memory_order_relaxed);
   if (cut == Cut::whole) return base;
+  if (call_->splits) return base + static_cast<uint64_t>(call_->splits->offset(peer, step.source.chunk));
   if (cut == Cut::parts) return base + static_cast<uint64_t>(step.source.chunk * length);
   const Pieces& pieces = input ? call_->input : call_->output;
   return base + static_cast<uint64_t>(pieces.cut(step.source.chunk, assignment_.schedule->chunks).data - pieces.whole().data);

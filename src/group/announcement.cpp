@@ -18,6 +18,11 @@ std::string shape_text(const Announcement& announcement) {
   return fmt::format("({})", fmt::join(announcement.shape, announcement.shape + dims, ", "));
 }
 
+// The function that was called, where it takes more than one call.
+std::string_view kind_text(const Announcement& announcement) {
+  return announcement.purpose == Purpose::split_sizes ? "all_to_all" : name_of(announcement.kind);
+}
+
 std::string op_text(const Announcement& announcement) {
   std::string text(name_of(announcement.op));
   return announcement.op == ReduceKind::premul_sum ? fmt::format("{}({})", text, announcement.factor) : text;
@@ -29,7 +34,7 @@ bool reduces(const Announcement& announcement) { return cuts_of(announcement.kin
 // A peer wrote these bytes: what does not name anything must not be looked up.
 bool sensible(const Announcement& announcement) {
   return static_cast<size_t>(announcement.kind) < all_collectives().size() &&
-         static_cast<size_t>(announcement.dtype) < all_dtypes().size() &&
+         static_cast<size_t>(announcement.dtype) < all_dtypes().size() && announcement.purpose <= Purpose::split_sizes &&
          static_cast<size_t>(announcement.op) < all_reduce_kinds().size();
 }
 
@@ -42,6 +47,7 @@ uint32_t Announcement::hash() const {
   uint64_t bits;
   std::memcpy(&bits, &factor, sizeof(bits));
   uint64_t hash = hash_combine(hash_combine(head, static_cast<uint64_t>(count)), bits ^ static_cast<uint64_t>(plan) << 32 ^ sizes);
+  if (purpose != Purpose::data) hash = hash_combine(hash, static_cast<uint64_t>(purpose));
   if (dims >= 0) hash = hash_combine(hash, hash_bytes(shape, static_cast<size_t>(dims) * sizeof(shape[0])));
   auto folded = static_cast<uint32_t>(hash ^ hash >> 32);
   return folded == refused_hash ? 1 : folded;
@@ -51,8 +57,9 @@ Announcement announce(const Call& call, uint32_t plan) {
   Announcement announcement;
   Cuts cuts = cuts_of(call.kind);
   announcement.kind = call.kind;
+  announcement.purpose = call.purpose;
   announcement.dtype = call.dtype;
-  announcement.count = call.count;
+  announcement.count = call.splits ? call.splits->total_count() : call.count;
   announcement.plan = plan;
   if (cuts.reduces) {
     announcement.op = call.op.kind;
@@ -78,8 +85,9 @@ Announcement announce_refusal(Collective kind, const std::string& why) {
 
 std::string describe(const Announcement& announcement) {
   if (!sensible(announcement)) return "a call that cannot be";
-  std::string text(name_of(announcement.kind));
+  std::string text(kind_text(announcement));
   if (announcement.kind == Collective::barrier) return text;
+  if (announcement.purpose == Purpose::split_sizes) return text + " with split sizes";
   text += fmt::format(" {}{}", name_of(announcement.dtype), shape_text(announcement));
   if (reduces(announcement)) text += " " + op_text(announcement);
   if (rooted(announcement)) text += fmt::format(" root {}", announcement.root);
@@ -92,9 +100,9 @@ std::string difference(const NamedAnnouncement& one, const NamedAnnouncement& ot
     return fmt::format("{}: rank {} = {}, rank {} = {}", field, one.rank, left, other.rank, right);
   };
   if (!sensible(a) || !sensible(b)) return differ("call", describe(a), describe(b));
-  std::string_view kind = name_of(a.kind);
+  std::string_view kind = kind_text(a);
   auto field = [&](std::string_view name) { return fmt::format("{} {}", kind, name); };
-  if (a.kind != b.kind) return differ("call", describe(a), describe(b));
+  if (a.kind != b.kind || a.purpose != b.purpose) return differ("call", describe(a), describe(b));
   if (a.dtype != b.dtype) return differ(field("dtype"), name_of(a.dtype), name_of(b.dtype));
   if (a.op != b.op || a.factor != b.factor) return differ(field("op"), op_text(a), op_text(b));
   if (a.root != b.root) return differ(field("root"), a.root, b.root);

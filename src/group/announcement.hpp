@@ -25,7 +25,8 @@ struct Announcement {
   uint32_t plan = 0;   // which algorithm and tiling: ranks whose settings differ would otherwise wait for each other
   uint32_t sizes = 0;  // hash of the list's sizes, where a list was given
   int32_t dims = -1;   // -1: shapes are not compared
-  int32_t unused = 0;
+  Purpose purpose = Purpose::data;
+  uint8_t unused[3] = {};
   int64_t shape[most_announced_dims] = {};
   char text[cell_bytes - 104] = {};  // refused: why
 

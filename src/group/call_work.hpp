@@ -30,10 +30,15 @@ class CallWork final : public Work {
   void refuse(const Status& why) { refusal_ = why; }
   void complete(const Status& status);
 
+  // The call before it that belongs to the same function: where that failed, this one is not begun.
+  void follow(std::shared_ptr<CallWork> first) { first_ = std::move(first); }
+  Status prerequisite() const { return first_ ? first_->status_ : Status(); }
+
  private:
   std::shared_ptr<Group> group_;
   Call call_;
   std::shared_ptr<void> keep_alive_;
+  std::shared_ptr<CallWork> first_;
   Status refusal_;  // set when the arguments were refused: the call only takes its number and says so
   Status status_;
   std::atomic<uint32_t> done_{0};

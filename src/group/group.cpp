@@ -1,4 +1,5 @@
-// Numbering, announcing and performing calls. What goes wrong is trouble.cpp; how groups are made is world.cpp.
+// Numbering, announcing and performing calls. Calls that wait are queue.cpp; what goes wrong is trouble.cpp; how groups are
+// made is world.cpp.
 //
 // Order of the announcement: the cell is written before the word is stored with release; see transport/lane.hpp.
 #include "group/group.hpp"
@@ -14,15 +15,14 @@
 namespace unisono {
 namespace {
 
-constexpr uint32_t turns_between_looks = 16;  // but every turn where ranks are crowded, since each may be followed by a sleep
-
 // Peers find their way in contiguous memory only. What an all_gather fills may be a list: nobody reads that.
 bool peers_can_read(const Call& call) {
   return !call.input.is_list() && (!call.output.is_list() || call.kind == Collective::all_gather);
 }
 
 Likeness likeness_of(const Call& call) {
-  const bool plain = !call.input.is_list() && !call.output.is_list() && !call.compare_shapes;
+  const bool plain = !call.input.is_list() && !call.output.is_list() && !call.compare_shapes && !call.splits &&
+                     call.purpose == Purpose::data;
   return {call.kind, call.dtype, plain, call.op, call.root, call.count, call.input.bytes(), call.output.bytes()};
 }
 
@@ -57,21 +57,35 @@ Status Group::usable() const {
   return Status::success();
 }
 
+template <typename Perform>
+bool Group::at_once(Perform perform) {
+  if (queued_.load(std::memory_order_acquire) != 0 || !token_.try_take()) return false;
+  const bool free = queued_.load(std::memory_order_relaxed) == 0 && !current_.call;
+  if (free) perform();
+  give_token();
+  return free;
+}
+
 Status Group::run(Call&& call) {
-  if (queued_.load(std::memory_order_acquire) == 0 && token_.try_take()) {
-    if (queued_.load(std::memory_order_relaxed) == 0 && !current_.call) {
-      Status status = usable();
-      if (status.ok()) status = perform_inline(call);
-      give_token();
-      return status;
-    }
-    give_token();
-  }
+  Status status;
+  if (at_once([&] { status = perform_inline(call); })) return status;
   auto work = post(std::move(call), nullptr);
   return wait_for(*work, std::nullopt);
 }
 
+Status Group::run(Call&& first, Call&& second) {
+  Status status;
+  auto both = [&] {
+    status = perform_inline(first);
+    if (status.ok()) status = perform_inline(second);
+  };
+  if (at_once(both)) return status;
+  auto work = post(std::move(first), std::move(second), nullptr);
+  return wait_for(*work, std::nullopt);
+}
+
 Status Group::perform_inline(const Call& call) {
+  RETURN_IF_ERROR(usable());
   begin(call);
   Status status =
       wait_until_done(bed(), policy_, [this] { return turn(); }, [this] { return examine(); });
@@ -81,46 +95,6 @@ Status Group::perform_inline(const Call& call) {
 // In a call that the last arriver ends for all, one wake-up for the whole group is better than one for each.
 Bed Group::bed() const {
   return {lanes_.my_head(), current_.path == Path::combine && current_.refusal.ok() ? &lanes_.shared().released : nullptr};
-}
-
-// The progress thread goes back to sleep when it finds the token held, so whoever held it says when there is work left.
-void Group::give_token() {
-  token_.give();
-  if (queued_.load(std::memory_order_seq_cst) != 0) parts_.world->wake_progress();
-}
-
-// Under the lock that leave() empties the queue with, so that nothing is left behind in it.
-Status Group::enqueue(const std::shared_ptr<CallWork>& work) {
-  std::lock_guard lock(queue_mutex_);
-  RETURN_IF_ERROR(usable());
-  queue_.push_back(work);
-  queued_.fetch_add(1, std::memory_order_seq_cst);
-  return Status::success();
-}
-
-std::shared_ptr<CallWork> Group::post(Call call, std::shared_ptr<void> keep_alive) {
-  auto work = std::make_shared<CallWork>(shared_from_this(), std::move(call), std::move(keep_alive));
-  if (Status status = enqueue(work); !status.ok())
-    work->complete(status);
-  else
-    parts_.world->wake_progress();
-  return work;
-}
-
-// A refusal is announced at once when nothing is before it, so that the others hear of it within this call.
-Status Group::refuse(Collective kind, Status why) {
-  Call call;
-  call.kind = kind;
-  auto work = std::make_shared<CallWork>(shared_from_this(), std::move(call), nullptr);
-  work->refuse(why);
-  RETURN_IF_ERROR(enqueue(work));
-  if (token_.try_take()) {
-    while (turn_queue() == Share::progressed) continue;
-    give_token();
-  } else {
-    parts_.world->wake_progress();
-  }
-  return why;
 }
 
 void Group::begin(const Call& call) {
@@ -158,6 +132,7 @@ Status Group::plan(const Call& call) {
 // The algorithm and the announcement. Most programs make the same call again and again: these are then kept.
 Status Group::decide(const Call& call) {
   current_.plan = nullptr;
+  if (call.splits) RETURN_IF_ERROR(check_splits(call, me(), size()));
   auto chosen = planner_.plan({.collective = call.kind,
                                .ranks = size(),
                                .rank = me(),
@@ -244,84 +219,6 @@ Status Group::end(Status status) {
   return status;
 }
 
-void Group::complete(const std::shared_ptr<CallWork>& work, const Status& status) {
-  work->complete(status);
-  queued_.fetch_sub(1, std::memory_order_release);
-  token_.stir();
-}
-
-// On a broken group nothing more is announced: ranks may disagree on which call was the last to move data, and so on where
-// the next one's lies.
-bool Group::take_next() {
-  while (true) {
-    std::shared_ptr<CallWork> work;
-    {
-      std::lock_guard lock(queue_mutex_);
-      if (queue_.empty()) return false;
-      work = std::move(queue_.front());
-      queue_.pop_front();
-    }
-    if (Status status = usable(); !status.ok()) {
-      complete(work, status);
-      continue;
-    }
-    current_.work = std::move(work);
-    begin(current_.work->call());
-    if (current_.work->is_refusal()) turn_into_refusal(current_.work->refusal());
-    return true;
-  }
-}
-
-// One turn of whatever is first in the queue.
-Group::Share Group::turn_queue() {
-  if (!current_.work && !take_next()) return Share::idle;
-  Turn outcome = turn();
-  if (outcome == Turn::progressed) return Share::progressed;
-  Status status;
-  if (outcome == Turn::blocked && (policy_.crowded || ++blocked_turns_ % turns_between_looks == 0)) status = examine();
-  if (outcome == Turn::blocked && status.ok()) return Share::blocked;
-  static_cast<void>(end(status).ok());  // the Work has it
-  return Share::progressed;
-}
-
-Group::Share Group::progress() {
-  if (queued_.load(std::memory_order_acquire) == 0) return Share::idle;
-  if (token_.wanted() || !token_.try_take()) return Share::idle;
-  Share share = turn_queue();
-  token_.give();
-  return share;
-}
-
-// Waits for a posted call: turns the engine itself when it can, otherwise sleeps until the token comes free.
-Status Group::wait_for(CallWork& work, std::optional<double> timeout_s) {
-  const Deadline deadline = timeout_s ? Deadline::in_seconds(*timeout_s) : Deadline{};
-  auto expired = [&] {
-    return Status(ErrorCode::timeout, fmt::format("wait({}) expired; {} on group \"{}\" is still running and may be waited for "
-                                                  "again", *timeout_s, name_of(work.call().kind), name()));
-  };
-  token_.want();
-  Status status;
-  while (!work.is_completed() && status.ok()) {
-    if (deadline.passed()) {
-      status = expired();
-    } else if (token_.try_take()) {
-      status = wait_until_done(
-          lanes_.my_head(), policy_,
-          [&] {
-            if (work.is_completed()) return Turn::done;
-            return turn_queue() == Share::progressed ? Turn::progressed : Turn::blocked;
-          },
-          [&] { return deadline.passed() ? expired() : Status::success(); }, deadline);
-      token_.give();
-    } else {
-      token_.rest([&] { return work.is_completed(); }, deadline.remaining_ns());
-    }
-  }
-  token_.unwant();
-  if (queued_.load(std::memory_order_relaxed) != 0) parts_.world->wake_progress();
-  return work.is_completed() ? work.exception() : status;
-}
-
 // Asked once a period by the control thread: a group is idle when its calls have not moved on since long ago.
 void Group::give_back_when_idle(int64_t idle_ns) {
   uint32_t finished = lanes_.mine().finished.load(std::memory_order_relaxed);
@@ -372,17 +269,6 @@ void Group::release_memory() {
   uint64_t tiles = lanes_.mine().tiles.load(std::memory_order_relaxed);
   if (tiles != 0) arena_.give_back(static_cast<int64_t>(tiles));
   arena_.give_back(parts_.lane_offsets[static_cast<size_t>(me())]);
-}
-
-bool CallWork::wait(std::optional<double> timeout_s) {
-  throw_if_error(is_completed() ? exception() : group_->wait_for(*this, timeout_s));
-  return true;
-}
-
-void CallWork::complete(const Status& status) {
-  status_ = status;
-  keep_alive_.reset();
-  done_.store(1, std::memory_order_release);
 }
 
 }  // namespace unisono

@@ -79,6 +79,9 @@ class Group : public std::enable_shared_from_this<Group> {
 
   Status run(Call&& call);                                                          // returns when it is over
   std::shared_ptr<CallWork> post(Call call, std::shared_ptr<void> keep_alive);      // returns at once
+  // Two calls that belong to one function: no other call comes between them, and the second is not begun if the first fails.
+  Status run(Call&& first, Call&& second);
+  std::shared_ptr<CallWork> post(Call first, Call second, std::shared_ptr<void> keep_alive);
   Status refuse(Collective kind, Status why);  // takes a call number, tells the others, returns `why`
   Status wait_for(CallWork& work, std::optional<double> timeout_s);
   Status abort(const std::string& why);        // any thread: frees every waiter on every rank
@@ -114,9 +117,11 @@ class Group : public std::enable_shared_from_this<Group> {
     bool warned = false;
   };
 
+  template <typename Perform>
+  bool at_once(Perform perform);  // false, and nothing done, when calls are waiting or another thread is calling
   Status perform_inline(const Call& call);
   Bed bed() const;
-  Status enqueue(const std::shared_ptr<CallWork>& work);
+  Status enqueue(std::initializer_list<std::shared_ptr<CallWork>> works);
   void complete(const std::shared_ptr<CallWork>& work, const Status& status);
   void give_token();
   void begin(const Call& call);

@@ -90,7 +90,7 @@ class World : public std::enable_shared_from_this<World> {
   // group/world_board.cpp
   Status board_publish(const GroupParts& parts, int64_t lane);
   Status board_collect(GroupParts& parts, const Deadline& deadline);
-  Status board_check(const GroupParts& parts, size_t found) const;
+  Status board_check(const GroupParts& parts) const;
   Status board_conflict(const GroupParts& parts, size_t member);
   void board_give_up(const GroupParts& parts, const Status& why);
   void board_remove(const BoardKey& key);

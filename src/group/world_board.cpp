@@ -99,24 +99,26 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
   };
   auto examine = [&]() -> Status {
     const int missing = parts.ranks[found];
-    RETURN_IF_ERROR(board_check(parts, found));
+    RETURN_IF_ERROR(board_check(parts));
+    for (int member : parts.ranks)  // all of them: who is missing first may be late, and for nothing
+      if (std::string how = how_lost(member); !how.empty())
+        return {ErrorCode::peer_lost, fmt::format("rank {} {} while group \"{}\" was being made", member, how, parts.name),
+                member};
     for (size_t member = found; member < parts.members.size(); ++member) RETURN_IF_ERROR(board_conflict(parts, member));
-    if (std::string how = how_lost(missing); !how.empty())
-      return {ErrorCode::peer_lost, fmt::format("rank {} {} while group \"{}\" was being made", missing, how, parts.name), missing};
     if (!deadline.passed()) return Status::success();
     return {ErrorCode::timeout, fmt::format("group \"{}\" of ranks [{}] was not made: rank {} has not come", parts.name,
                                             fmt::join(parts.ranks, ", "), missing), missing};
   };
   WaitPolicy policy = policy_;
   Status status = wait_until_done(head(), policy, turn, examine, deadline);
-  if (status.ok()) status = board_check(parts, found);
+  if (status.ok()) status = board_check(parts);
   if (!status.ok()) board_give_up(parts, status);
   return status;
 }
 
-// Whether those who came, the first `found` of the members, are still there and mean the same group.
-Status World::board_check(const GroupParts& parts, size_t found) const {
-  for (size_t index = 0; index < found; ++index) {
+// Whether those who came are still there and mean the same group.
+Status World::board_check(const GroupParts& parts) const {
+  for (size_t index = 0; index < parts.members.size(); ++index) {
     const int peer = parts.ranks[index];
     const BoardEntry* entry = find_entry(parts.members[index].head(), parts.board_key);
     if (!entry || peer == rank()) continue;
@@ -146,6 +148,7 @@ Status World::board_conflict(const GroupParts& parts, size_t member) {
     const ErrorCode code = gave_up_with(making);
     const bool counts_on_me = std::find(members.begin(), members.end(), rank()) != members.end();
     if (!counts_on_me || members == parts.ranks || (code != ErrorCode::ok && code != ErrorCode::mismatch)) continue;
+    RETURN_IF_ERROR(board_check(parts));  // that rank may have given up this group, and gone on to the next of that name
     std::lock_guard lock(mutex_);
     int& times = times_made_[{parts.name, members}];
     if (times >= time_of(making)) continue;  // that one I came to

@@ -1,4 +1,5 @@
-// Every function of the torch dialect, and its ways of being called. See trial.hpp.
+// Every function of the torch dialect but gathering and exchanging (forms_exchange.cpp), and its ways of being called. See
+// trial.hpp.
 #include "tests/support/forms.hpp"
 #include "tests/support/guarded.hpp"
 #include "unisono/distributed.hpp"

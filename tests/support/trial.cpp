@@ -1,4 +1,4 @@
-// Starting and finishing trials; the forms themselves are in forms_distributed.cpp and forms_others.cpp.
+// Starting and finishing trials; the forms themselves are in forms_*.cpp.
 #include "tests/support/trial.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ namespace {
 
 std::vector<Form> collect_forms() {
   std::vector<Form> forms;
-  for (std::span<const Form> part : {distributed_forms(), comm_func_forms(), engine_forms()})
+  for (std::span<const Form> part : {distributed_forms(), comm_func_forms(), exchange_forms()})
     forms.insert(forms.end(), part.begin(), part.end());
   return forms;
 }
@@ -35,7 +35,7 @@ const Form& form_named(std::string_view name, Dialect dialect) {
 }
 
 std::string Trial::text() const {
-  constexpr std::string_view dialects[] = {"distributed", "comm_func", "engine"};
+  constexpr std::string_view dialects[] = {"distributed", "comm_func"};
   std::string text = fmt::format("{}::{}{} {}[{}]", dialects[static_cast<size_t>(form->dialect)], form->name,
                                  async_op ? " (asynchronous)" : "", name_of(dtype), count);
   if (form->reduces) text += fmt::format(" {}", name_of(op.kind));

@@ -59,7 +59,7 @@ struct Scene {
   const Pattern& reduced() const { return *patterns->reduced; }
 };
 
-enum class Dialect { distributed, comm_func, engine };  // engine: collectives that have no function in a dialect yet
+enum class Dialect { distributed, comm_func };
 
 struct Form {
   std::string_view name;

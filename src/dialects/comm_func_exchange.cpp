@@ -1,0 +1,123 @@
+// The comm_func dialect: gather_into_tensor and the forms of all_to_all.
+#include <fmt/core.h>
+
+#include <cstring>
+
+#include "base/check.hpp"
+#include "base/hash.hpp"
+#include "dialects/comm_func_parts.hpp"
+#include "dialects/default_world.hpp"
+
+namespace unisono::comm_func {
+namespace {
+
+CommHandlePtr handle_of(const WorkPtr& work) { return work ? std::make_shared<CommHandle>(work) : nullptr; }
+
+// The parts of the count matrix, as lists of parts of both tensors and in bytes for everybody.
+Status use_counts(std::span<const int64_t> counts, const TensorView& output, const TensorView& input, const Group& group, Call& call) {
+  const int me = group.me(), ranks = group.size();
+  const size_t wanted = static_cast<size_t>(ranks) * static_cast<size_t>(ranks);
+  if (counts.size() != wanted)
+    return {ErrorCode::argument, fmt::format("send_count_matrix has {} counts; {} ranks need {}", counts.size(), ranks, wanted)};
+  const int64_t element = element_bytes(input.dtype);
+  for (int64_t count : counts)
+    if (count < 0 || count > INT64_MAX / element / static_cast<int64_t>(wanted))
+      return {ErrorCode::argument, fmt::format("send_count_matrix has the count {}, which cannot be", count)};
+  auto splits = std::make_shared<Splits>(ranks, element);
+  splits->counts.assign(counts.begin(), counts.end());
+  std::vector<Bytes> sent, received;
+  int64_t sends = 0, receives = 0;
+  for (int peer = 0; peer < ranks; ++peer) {
+    sent.push_back({static_cast<std::byte*>(input.data) + sends, splits->sent(me, peer)});
+    received.push_back({static_cast<std::byte*>(output.data) + receives, splits->sent(peer, me)});
+    sends += sent.back().bytes;
+    receives += received.back().bytes;
+  }
+  RETURN_IF_ERROR(check_count("input", input, sends / element, "what row of send_count_matrix this rank has"));
+  RETURN_IF_ERROR(check_count("output", output, receives / element, "what column of send_count_matrix this rank has"));
+  call.input = Pieces(std::move(sent));
+  call.output = Pieces(std::move(received));
+  call.sizes_hash = static_cast<uint32_t>(hash_bytes(counts.data(), counts.size_bytes()));
+  call.splits = std::move(splits);
+  return Status::success();
+}
+
+}  // namespace
+
+Tensor gather_into_tensor(const TensorView& tensor, Rank dst, const GroupName& group_name) {
+  auto group = group_named(group_name, "gather_into_tensor");
+  Call call = make_call(Collective::gather, tensor);
+  compare_shapes(call, tensor);
+  Status checked = find_root("dst", dst, *group, call.root);
+  if (checked.ok()) checked = check_tensor("tensor", tensor);
+  Tensor output;
+  const bool is_root = call.root == group->me();
+  if (checked.ok()) {
+    Shape shape = is_root && tensor.shape.dims() > 0 ? tensor.shape : Shape{1};
+    if (is_root) shape[0] *= group->size();
+    checked = make_output(output, tensor.dtype, shape);
+  }
+  if (checked.ok() && is_root) call.output = pieces(output);
+  if (checked.ok() && !is_root) std::memset(output.data(), 0, static_cast<size_t>(output.bytes()));
+  deliver(*group, std::move(call), checked, {});
+  return output;
+}
+
+TensorAndHandle all_to_all_single_with_output_shape(const Shape& output_shape, const TensorView& tensor, const AllToAllOptions& options) {
+  auto group = group_named(options.group, "all_to_all_single_with_output_shape");
+  Call call = make_call(Collective::all_to_all, tensor);
+  const bool equal = options.input_split_sizes.empty() && options.output_split_sizes.empty();
+  Tensor output;
+  auto check = [&]() -> Status {
+    RETURN_IF_ERROR(check_tensor("tensor", tensor));
+    RETURN_IF_ERROR(make_output(output, tensor.dtype, output_shape));
+    if (equal) RETURN_IF_ERROR(check_count("output_shape", output, tensor.count(), "as many come as go, where all parts are equal"));
+    RETURN_IF_ERROR(split("input", tensor, options.input_split_sizes, group->size(), call.input));
+    return split("output", output, options.output_split_sizes, group->size(), call.output);
+  };
+  const Status checked = check();
+  if (equal) return deliver_pair(*group, std::move(call), checked, std::move(output), options.async_op);
+  WorkPtr work = deliver_with_splits(*group, std::move(call), checked, {options.async_op, 0, output.storage()});
+  return {std::move(output), handle_of(work)};
+}
+
+TensorsAndHandle all_to_all_with_output_shape(std::span<const Shape> output_shape_list, std::span<const TensorView> input_tensor_list,
+                                              const Options& options) {
+  auto group = group_named(options.group, "all_to_all_with_output_shape");
+  Call call = make_call(Collective::all_to_all, input_tensor_list.empty() ? TensorView{} : input_tensor_list.front());
+  auto outputs = std::make_shared<std::vector<Tensor>>(output_shape_list.size());
+  auto check = [&]() -> Status {
+    RETURN_IF_ERROR(check_list_length("output_shape_list", output_shape_list.size(), group->size()));
+    RETURN_IF_ERROR(check_list_length("input_tensor_list", input_tensor_list.size(), group->size()));
+    for (const TensorView& input : input_tensor_list) {
+      RETURN_IF_ERROR(check_tensor("input_tensor_list", input));
+      RETURN_IF_ERROR(check_same_dtype("input_tensor_list", input, call.dtype));
+    }
+    for (size_t index = 0; index < outputs->size(); ++index)
+      RETURN_IF_ERROR(make_output((*outputs)[index], call.dtype, output_shape_list[index]));
+    call.input = pieces(input_tensor_list);
+    const std::vector<TensorView> views(outputs->begin(), outputs->end());
+    call.output = pieces(views);
+    return Status::success();
+  };
+  const Status checked = check();
+  WorkPtr work = deliver_with_splits(*group, std::move(call), checked, {options.async_op, 0, outputs});
+  return {*outputs, handle_of(work)};
+}
+
+CommHandlePtr all_to_all_v_c(TensorView output, const TensorView& input, std::span<const int64_t> send_count_matrix,
+                             const Options& options) {
+  auto group = group_named(options.group, "all_to_all_v_c");
+  Call call = make_call(Collective::all_to_all, input);
+  auto check = [&]() -> Status {
+    RETURN_IF_ERROR(check_tensor("input", input));
+    RETURN_IF_ERROR(check_writable("output", output));
+    RETURN_IF_ERROR(check_same_dtype("output", output, input.dtype));
+    RETURN_IF_ERROR(check_apart("output", output, "input", input));
+    return use_counts(send_count_matrix, output, input, *group, call);
+  };
+  const Status checked = check();
+  return handle_of(deliver(*group, std::move(call), checked, {options.async_op, 0, nullptr}));
+}
+
+}  // namespace unisono::comm_func

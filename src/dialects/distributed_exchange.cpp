@@ -1,0 +1,92 @@
+// The torch.distributed dialect: gather and the forms of all_to_all.
+#include <fmt/core.h>
+
+#include "base/check.hpp"
+#include "dialects/default_world.hpp"
+#include "dialects/distributed_parts.hpp"
+
+namespace unisono::distributed {
+namespace {
+
+// On the rank that gathers: a list as long as the group, of tensors like the one that is given.
+Status check_gather_list(std::span<const TensorView> list, const TensorView& tensor, const Group& group) {
+  if (list.empty()) return {ErrorCode::argument, "gather_list must be given on the rank that gathers, and this is it"};
+  RETURN_IF_ERROR(check_list_length("gather_list", list.size(), group.size()));
+  for (size_t index = 0; index < list.size(); ++index) {
+    RETURN_IF_ERROR(check_writable("gather_list", list[index]));
+    RETURN_IF_ERROR(check_same_dtype("gather_list", list[index], tensor.dtype));
+    RETURN_IF_ERROR(check_count("gather_list", list[index], tensor.count(), "every element has the size of tensor"));
+    // The tensor may be its own place in the list; in any other it would be overwritten before it is read.
+    if (index != static_cast<size_t>(group.me()) || list[index].data != tensor.data)
+      RETURN_IF_ERROR(check_apart("gather_list", list[index], "tensor", tensor));
+  }
+  return check_parts_apart("gather_list", list);
+}
+
+Status check_all_to_all(std::span<const TensorView> outputs, std::span<const TensorView> inputs, const Group& group) {
+  RETURN_IF_ERROR(check_list_length("output_list", outputs.size(), group.size()));
+  RETURN_IF_ERROR(check_list_length("input_list", inputs.size(), group.size()));
+  for (const TensorView& output : outputs) {
+    RETURN_IF_ERROR(check_writable("output_list", output));
+    RETURN_IF_ERROR(check_same_dtype("output_list", output, inputs.front().dtype));
+  }
+  for (const TensorView& input : inputs) {
+    RETURN_IF_ERROR(check_tensor("input_list", input));
+    RETURN_IF_ERROR(check_same_dtype("input_list", input, inputs.front().dtype));
+    for (const TensorView& output : outputs) RETURN_IF_ERROR(check_apart("output_list", output, "input_list", input));
+  }
+  return check_parts_apart("output_list", outputs);
+}
+
+}  // namespace
+
+WorkPtr gather(TensorView tensor, std::span<const TensorView> gather_list, const GatherOptions& options) {
+  auto group = group_of(options.group, "gather");
+  if (!group) return nullptr;
+  Call call = make_call(Collective::gather, tensor);
+  Status checked = find_root("dst", options.dst, options.group_dst, *group, call.root);
+  if (checked.ok()) checked = check_tensor("tensor", tensor);
+  const bool is_root = call.root == group->me();
+  if (checked.ok() && is_root) checked = check_gather_list(gather_list, tensor, *group);
+  if (checked.ok() && !is_root && !gather_list.empty())
+    checked = {ErrorCode::argument, fmt::format("gather_list is given on the rank that gathers only, and this rank is not rank {}",
+                                                group->world_rank(call.root))};
+  if (checked.ok()) {
+    call.input = pieces(tensor);
+    if (is_root) call.output = pieces(gather_list);
+  }
+  return deliver(*group, std::move(call), checked, delivery(options));
+}
+
+WorkPtr all_to_all(std::span<const TensorView> output_list, std::span<const TensorView> input_list, const Options& options) {
+  auto group = group_of(options.group, "all_to_all");
+  if (!group) return nullptr;
+  Call call = make_call(Collective::all_to_all, input_list.empty() ? TensorView{} : input_list.front());
+  const Status checked = check_all_to_all(output_list, input_list, *group);
+  if (checked.ok()) {
+    call.input = pieces(input_list);
+    call.output = pieces(output_list);
+  }
+  return deliver_with_splits(*group, std::move(call), checked, delivery(options));
+}
+
+WorkPtr all_to_all_single(TensorView output, TensorView input, const AllToAllOptions& options) {
+  auto group = group_of(options.group, "all_to_all_single");
+  if (!group) return nullptr;
+  Call call = make_call(Collective::all_to_all, input);
+  const bool equal = options.input_split_sizes.empty() && options.output_split_sizes.empty();
+  auto check = [&]() -> Status {
+    RETURN_IF_ERROR(check_tensor("input", input));
+    RETURN_IF_ERROR(check_writable("output", output));
+    RETURN_IF_ERROR(check_same_dtype("output", output, input.dtype));
+    RETURN_IF_ERROR(check_apart("output", output, "input", input));
+    if (equal) RETURN_IF_ERROR(check_count("output", output, input.count(), "as many come as go, where all parts are equal"));
+    RETURN_IF_ERROR(split("input", input, options.input_split_sizes, group->size(), call.input));
+    return split("output", output, options.output_split_sizes, group->size(), call.output);
+  };
+  const Status checked = check();
+  if (equal) return deliver(*group, std::move(call), checked, delivery(options));
+  return deliver_with_splits(*group, std::move(call), checked, delivery(options));
+}
+
+}  // namespace unisono::distributed

@@ -1,0 +1,157 @@
+// Calls that wait their turn: posting them, turning the engine for them, waiting for them. See group.hpp.
+#include <fmt/format.h>
+
+#include "base/check.hpp"
+#include "group/group.hpp"
+#include "group/world.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr uint32_t turns_between_looks = 16;  // but every turn where ranks are crowded, since each may be followed by a sleep
+
+}  // namespace
+
+// The progress thread goes back to sleep when it finds the token held, so whoever held it says when there is work left.
+void Group::give_token() {
+  token_.give();
+  if (queued_.load(std::memory_order_seq_cst) != 0) parts_.world->wake_progress();
+}
+
+// Under the lock that leave() empties the queue with, so that nothing is left behind in it.
+Status Group::enqueue(std::initializer_list<std::shared_ptr<CallWork>> works) {
+  std::lock_guard lock(queue_mutex_);
+  RETURN_IF_ERROR(usable());
+  queue_.insert(queue_.end(), works);
+  queued_.fetch_add(static_cast<int>(works.size()), std::memory_order_seq_cst);
+  return Status::success();
+}
+
+std::shared_ptr<CallWork> Group::post(Call call, std::shared_ptr<void> keep_alive) {
+  auto work = std::make_shared<CallWork>(shared_from_this(), std::move(call), std::move(keep_alive));
+  if (Status status = enqueue({work}); !status.ok())
+    work->complete(status);
+  else
+    parts_.world->wake_progress();
+  return work;
+}
+
+std::shared_ptr<CallWork> Group::post(Call first, Call second, std::shared_ptr<void> keep_alive) {
+  auto before = std::make_shared<CallWork>(shared_from_this(), std::move(first), keep_alive);
+  auto work = std::make_shared<CallWork>(shared_from_this(), std::move(second), std::move(keep_alive));
+  work->follow(before);
+  if (Status status = enqueue({before, work}); !status.ok())
+    work->complete(status);
+  else
+    parts_.world->wake_progress();
+  return work;
+}
+
+// A refusal is announced at once when nothing is before it, so that the others hear of it within this call.
+Status Group::refuse(Collective kind, Status why) {
+  Call call;
+  call.kind = kind;
+  auto work = std::make_shared<CallWork>(shared_from_this(), std::move(call), nullptr);
+  work->refuse(why);
+  RETURN_IF_ERROR(enqueue({work}));
+  if (token_.try_take()) {
+    while (turn_queue() == Share::progressed) continue;
+    give_token();
+  } else {
+    parts_.world->wake_progress();
+  }
+  return why;
+}
+
+void Group::complete(const std::shared_ptr<CallWork>& work, const Status& status) {
+  work->complete(status);
+  queued_.fetch_sub(1, std::memory_order_release);
+  token_.stir();
+}
+
+// On a broken group nothing more is announced: ranks may disagree on which call was the last to move data, and so on where
+// the next one's lies.
+bool Group::take_next() {
+  while (true) {
+    std::shared_ptr<CallWork> work;
+    {
+      std::lock_guard lock(queue_mutex_);
+      if (queue_.empty()) return false;
+      work = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    Status status = usable();
+    if (status.ok()) status = work->prerequisite();
+    if (!status.ok()) {
+      complete(work, status);
+      continue;
+    }
+    current_.work = std::move(work);
+    begin(current_.work->call());
+    if (current_.work->is_refusal()) turn_into_refusal(current_.work->refusal());
+    return true;
+  }
+}
+
+// One turn of whatever is first in the queue.
+Group::Share Group::turn_queue() {
+  if (!current_.work && !take_next()) return Share::idle;
+  Turn outcome = turn();
+  if (outcome == Turn::progressed) return Share::progressed;
+  Status status;
+  if (outcome == Turn::blocked && (policy_.crowded || ++blocked_turns_ % turns_between_looks == 0)) status = examine();
+  if (outcome == Turn::blocked && status.ok()) return Share::blocked;
+  static_cast<void>(end(status).ok());  // the Work has it
+  return Share::progressed;
+}
+
+Group::Share Group::progress() {
+  if (queued_.load(std::memory_order_acquire) == 0) return Share::idle;
+  if (token_.wanted() || !token_.try_take()) return Share::idle;
+  Share share = turn_queue();
+  token_.give();
+  return share;
+}
+
+// Waits for a posted call: turns the engine itself when it can, otherwise sleeps until the token comes free.
+Status Group::wait_for(CallWork& work, std::optional<double> timeout_s) {
+  const Deadline deadline = timeout_s ? Deadline::in_seconds(*timeout_s) : Deadline{};
+  auto expired = [&] {
+    return Status(ErrorCode::timeout, fmt::format("wait({}) expired; {} on group \"{}\" is still running and may be waited for "
+                                                  "again", *timeout_s, name_of(work.call().kind), name()));
+  };
+  token_.want();
+  Status status;
+  while (!work.is_completed() && status.ok()) {
+    if (deadline.passed()) {
+      status = expired();
+    } else if (token_.try_take()) {
+      status = wait_until_done(
+          lanes_.my_head(), policy_,
+          [&] {
+            if (work.is_completed()) return Turn::done;
+            return turn_queue() == Share::progressed ? Turn::progressed : Turn::blocked;
+          },
+          [&] { return deadline.passed() ? expired() : Status::success(); }, deadline);
+      token_.give();
+    } else {
+      token_.rest([&] { return work.is_completed(); }, deadline.remaining_ns());
+    }
+  }
+  token_.unwant();
+  if (queued_.load(std::memory_order_relaxed) != 0) parts_.world->wake_progress();
+  return work.is_completed() ? work.exception() : status;
+}
+
+bool CallWork::wait(std::optional<double> timeout_s) {
+  throw_if_error(is_completed() ? exception() : group_->wait_for(*this, timeout_s));
+  return true;
+}
+
+void CallWork::complete(const Status& status) {
+  status_ = status;
+  keep_alive_.reset();
+  done_.store(1, std::memory_order_release);
+}
+
+}  // namespace unisono
