@@ -26,8 +26,8 @@ test: setup ## build and run all tests, and the small ones again under the sanit
 test-all: setup ## the same with the full matrices, and with fault points in a debug build (an hour or so)
 	UNISONO_TEST_FULL=1 tests/run release debug asan tsan
 
-torture: ## will hold the tests that run until told to stop: random calls, random deaths, many ranks
-	@echo "Nothing here yet: this will run random calls and random deaths until told to stop."
+torture: setup ## random calls and random deaths for UNISONO_TORTURE_SECONDS=600, and a death at every fault point
+	tests/torture/run
 
 setup:
 	@$(SETUP)
@@ -53,7 +53,9 @@ arm: setup ## cross-build for aarch64 and run the kernel, schedule and protocol 
 	tools/setup/dependencies arm
 	tests/run arm
 
-install: build ## install headers, library, command and CMake package: make install PREFIX=/usr/local
+install: setup ## install headers, library, command and CMake package: make install PREFIX=/usr/local
+	cmake --preset release
+	cmake --build --preset release --target unisono_command
 	cmake --install build/release --prefix "$(PREFIX)"
 
 format: ## bring all C++ sources into the form of .clang-format

@@ -30,7 +30,7 @@ Outcome run(const std::string& line) {
   return outcome;
 }
 
-std::string command() { return process_environment().at("UNISONO_COMMAND"); }
+std::string command() { return "'" + process_environment().at("UNISONO_COMMAND") + "'"; }  // for a shell
 Outcome unisono(const std::string& arguments) { return run(command() + " " + arguments); }
 
 TEST(Command, without_arguments_asks_for_one_and_lists_what_there_is) {

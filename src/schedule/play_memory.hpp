@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <ranges>
 #include <span>
 #include <vector>
 
@@ -51,12 +50,11 @@ class Memory {
   Location& operator[](int location) { return locations_[location]; }
   const Location& operator[](int location) const { return locations_[location]; }
 
-  // The tile that last wrote into the slot set which `tile` uses on this rank, and the locations of that set.
+  // The tile that last wrote into the slot set which `tile` uses on this rank; the set's first location, and how many
+  // it has, one after the other.
   int& set_tile(int rank, int tile) { return set_tiles_[rank * slot_sets_ + tile % slot_sets_]; }
-  auto slots_of_set(int rank, int tile) const {
-    const int first = locate(rank, tile, {Buffer::stage, 0});
-    return std::views::iota(first, first + slots_);
-  }
+  int first_slot(int rank, int tile) const { return locate(rank, tile, {Buffer::stage, 0}); }
+  int slots() const { return slots_; }
 
   const RemoteRead* reads_of(const Location& location) const { return read_at(location.last_read); }
   const RemoteRead* read_before(const RemoteRead& read) const { return read_at(read.next); }

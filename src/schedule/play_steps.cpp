@@ -194,7 +194,10 @@ Status Player::write(int strand, ChunkRef chunk, const Fingerprint& content) {
   RETURN_IF_ERROR(check_unread(strand, chunk, index));
   // The slots of a set may be cut otherwise in another call, so the first write of a tile takes the whole set.
   if (chunk.buffer == Buffer::stage && memory_.set_tile(me.rank, me.tile) != me.tile) {
-    for (int slot : memory_.slots_of_set(me.rank, me.tile)) RETURN_IF_ERROR(check_unread(strand, chunk, slot));
+    const int first = memory_.first_slot(me.rank, me.tile);
+    for (int slot = first; slot < first + memory_.slots(); ++slot) {
+      RETURN_IF_ERROR(check_unread(strand, chunk, slot));
+    }
     memory_.set_tile(me.rank, me.tile) = me.tile;
   }
   Location& location = memory_[index];

@@ -45,15 +45,15 @@ run(${CMAKE_COMMAND} -S . -B build -G ${generator} -D CMAKE_CXX_COMPILER=${compi
   -D CMAKE_DISABLE_FIND_PACKAGE_fmt=ON -D CMAKE_DISABLE_FIND_PACKAGE_HWY=ON -D CMAKE_DISABLE_FIND_PACKAGE_hwy=ON
   --no-warn-unused-cli)
 file(STRINGS ${scratch}/outside/build/CMakeCache.txt found REGEX "^unisono_DIR:")
-if(NOT found MATCHES "${prefix}/")
+string(FIND "${found}" "=${prefix}/" place)
+if(place EQUAL -1)
   message(FATAL_ERROR "Another Unisono was found: ${found}")
 endif()
 run(${CMAKE_COMMAND} --build build)
-file(COPY ${scratch}/outside/build/outside DESTINATION ${scratch}/outside)
 
 snippet(run line)
 string(STRIP "${line}" line)
-run(sh -c "PATH=${prefix}/bin:$PATH ${line}")
+run(sh -c "PATH='${prefix}/bin':$PATH && ${line}")
 foreach(rank RANGE 3)
   if(NOT output MATCHES "\\[${rank}\\] rank ${rank}: 10")
     message(FATAL_ERROR "Rank ${rank} of README.md's program did not print the sum.")
