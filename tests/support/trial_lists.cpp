@@ -18,7 +18,6 @@ bool in_pieces(const Form& form) {
 // Of one slot when all slots of a tile fill the set of a lane: the largest tile there is.
 int64_t largest_tile(int ranks) { return std::clamp(ranks * 32_KiB, 128_KiB, 512_KiB) / ranks / 64 * 64; }
 
-// The sizes at which something changes, in elements; the same number of them for every dtype.
 std::vector<int64_t> counts_of(const Form& form, DType dtype, const Extent& extent) {
   const int64_t ranks = extent.ranks, element = element_bytes(dtype);
   const int64_t line = 120 / element, slot = 8_KiB / element, combined = 64_KiB / element;
@@ -100,6 +99,10 @@ class Turns {
 }  // namespace
 
 bool any_form(const Form&) { return true; }
+
+std::vector<int64_t> counts_of_interest(const Form& form, DType dtype, const Extent& extent) {
+  return counts_of(form, dtype, extent);
+}
 
 std::vector<Trial> trials_of_sizes(const Extent& extent, const FormFilter& wanted) {
   std::vector<Trial> trials;

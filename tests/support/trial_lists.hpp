@@ -20,6 +20,9 @@ struct Extent {
   int every = 1;                    // only n-th trial is made, n being this
 };
 
+// The sizes at which something changes, in elements; the same number of them for every dtype.
+std::vector<int64_t> counts_of_interest(const Form& form, DType dtype, const Extent& extent);
+
 // Every form at every size of interest: none, one, about the ranks, a cache line, a slot, a tile, 64 KiB, 3 MiB.
 // Dtypes, ops and roots take turns, beginning elsewhere for every number of ranks.
 std::vector<Trial> trials_of_sizes(const Extent& extent, const FormFilter& wanted = any_form);

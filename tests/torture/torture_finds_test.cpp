@@ -1,0 +1,113 @@
+// What the random programs have found, each as a test of its own that does not need luck, or little of it.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/support/eventually.hpp"
+#include "tests/support/losses.hpp"
+
+namespace unisono::testing {
+namespace {
+
+// Rank 2 refuses a call and goes on to the next, where it raises a flag. To the others, still in the first, that flag
+// looks as if rank 2 had staged its data long ago; but it has no stage at all.
+TEST(Found, a_rank_that_refused_and_went_on_is_not_read_from) {
+  const Worlds worlds = ranks(3).with([](Settings& settings) {
+    settings.plan = "reduce=two_shot,broadcast=direct_read";
+    settings.timeout_s = 10;
+  });
+  for_each_world(worlds, [](TestWorld& world) {
+    for (int round = 0; round < 20; ++round) {
+      GroupHandle group = distributed::new_group({0, 1, 2}, {.run_ahead = 3});
+      Scratch scratch;
+      std::vector<float> data(1000, static_cast<float>(world.rank()));
+      WorkPtr next;
+      if (world.rank() == 2) {
+        EXPECT_THROW(distributed::broadcast(view(data), {.src = -1, .group = group}), ArgumentError);
+        next = distributed::broadcast(view(data), {.src = 2, .group = group, .async_op = true});
+      }
+      distributed::barrier({.group = world.group()});
+      if (world.rank() != 2) {
+        EXPECT_THROW(make_call(group, scratch, {.kind = Collective::reduce, .count = 1000}), PeerArgumentError);
+        next = distributed::broadcast(view(data), {.src = 2, .group = group, .async_op = true});
+      }
+      EXPECT_TRUE(next->wait());
+      EXPECT_TRUE(scratch.is_untouched());
+      EXPECT_EQ(data, std::vector<float>(1000, 2));
+      distributed::destroy_process_group(group);
+    }
+  });
+}
+
+// Rank 1 is merely late, and it is the first that rank 0 waits for; rank 2, which comes after it, is dead.
+TEST(Found, a_death_is_told_to_who_makes_a_group_and_waits_for_another_rank) {
+  if (under_thread_sanitizer()) GTEST_SKIP() << "kills processes";
+  Outcomes outcomes(3);
+  SharedArray<Signs> signs(1);
+  const WorldChoice choice{.size = 3};
+  Children children(3, [&](int rank) {
+    as_rank(rank, choice, [&](TestWorld&) {
+      signs[0].ready += 1;
+      EXPECT_TRUE(await([&] { return signs[0].go > rank; }));
+      outcomes.note(rank, [&] { distributed::new_group({0, 1, 2}); });
+    });
+  });
+  EXPECT_TRUE(await([&] { return signs[0].ready == 3; }));
+  signs[0].go = 1;  // for rank 0 alone
+  children.await_asleep(0);
+  const int64_t killed_ns = now_ns();
+  children.kill(2);
+  EXPECT_TRUE(await([&] { return outcomes.of(0).was_made(); }, 2));
+  signs[0].go = 2;
+  EXPECT_TRUE(children.wait()[0].succeeded());
+  for (int rank : {0, 1}) {
+    expect_lost(outcomes.of(rank), {2});
+    EXPECT_LT(seconds_between(std::max(killed_ns, outcomes.of(rank).entered_ns), outcomes.of(rank).ended_ns), 1.0);
+  }
+}
+
+// Rank 0 is stopped when it has read rank 1's piece in rank 1's own memory, and not yet rank 2's. Rank 1 dies; rank 2,
+// which had all it needed, gives the call up and uses its memory for something else. Rank 0 must not call that a
+// result.
+void gather_from_memory_that_changes(int rank, TestWorld& world, const Outcomes& outcomes, std::byte* first_of_rank_0) {
+  constexpr int64_t count = 8 << 20;
+  std::vector<uint8_t> input(count, static_cast<uint8_t>(10 + rank)), outputs(3 * count);
+  auto* output = rank == 0 ? reinterpret_cast<uint8_t*>(first_of_rank_0) : outputs.data();
+  outcomes.note(rank, [&] {
+    distributed::all_gather_into_tensor({output, DType::uint8, Shape{3 * count}}, view(input),
+                                        {.group = world.group()});
+    for (int peer = 0; peer < 3; ++peer) EXPECT_EQ(output[(peer + 1) * count - 1], 10 + peer) << "on rank " << rank;
+  });
+  std::fill(input.begin(), input.end(), uint8_t{99});
+  EXPECT_TRUE(await([&] { return outcomes.of(0).was_made(); }));
+}
+
+TEST(Found, memory_that_was_given_up_while_it_was_read_is_no_result) {
+  if (under_thread_sanitizer()) GTEST_SKIP() << "kills processes";
+  constexpr int piece = 8 << 20;
+  for (int round = 0; round < (small_run() ? 3 : 10) && !HasFailure(); ++round) {
+    Outcomes outcomes(3);
+    SharedArray<std::byte> output(3 * piece);
+    WorldChoice choice{.size = 3};
+    choice.settings.plan = "all_gather=direct_read";
+    choice.settings.peer_reads = "on";
+    Children children(3, [&](int rank) {
+      as_rank(rank, choice,
+              [&](TestWorld& world) { gather_from_memory_that_changes(rank, world, outcomes, &output[0]); });
+    });
+    const std::atomic_ref middle(output[piece + piece / 2]);  // of rank 1's piece
+    EXPECT_TRUE(eventually([&] { return middle.load() == std::byte{11}; }));
+    children.signal(0, SIGSTOP);
+    children.await_stopped(0);
+    for (int rank : {1, 2}) children.await_asleep(rank);  // they have read all and wait for rank 0
+    children.kill(1);
+    const bool was_over = await([&] { return outcomes.of(2).was_made(); }, 5);
+    children.signal(0, SIGCONT);
+    EXPECT_TRUE(was_over);
+    const std::vector<Ending> endings = children.wait();
+    for (int rank : {0, 2})
+      EXPECT_TRUE(endings[static_cast<size_t>(rank)].succeeded()) << endings[static_cast<size_t>(rank)].output;
+  }
+}
+
+}  // namespace
+}  // namespace unisono::testing
