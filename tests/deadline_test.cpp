@@ -137,8 +137,8 @@ TEST(Deadline, calls_in_swapped_order_on_two_groups_say_what_each_waits_for) {
         outcomes.note(world.rank(), [&] { make_call(world.rank() == 0 ? one : other, scratch, {}); });
       },
       [](const Outcomes& outcomes) {
-        expect_gave_up(outcomes, 0, 0, {"\"one\", call #1 all_reduce", "rank 1 has not entered call #1"});
-        expect_gave_up(outcomes, 1, 0, {"\"other\", call #1 all_reduce", "rank 0 has not entered call #1"});
+        expect_gave_up(outcomes, 0, 0, {"\"one\", call #1 all_reduce", "rank 1 has not entered call #1", " in group \"other\", call #1 all_reduce"});
+        expect_gave_up(outcomes, 1, 0, {"\"other\", call #1 all_reduce", "rank 0 has not entered call #1", " in group \"one\", call #1 all_reduce"});
       });
 }
 

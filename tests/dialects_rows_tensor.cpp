@@ -91,9 +91,13 @@ constexpr Row rows[] = {
      }},
     {"tensor.impossible", [](TestWorld& world) {
        Ints data = {1};
-       auto shaped = [&](const Shape& shape) { return world.rank() == 1 ? view(data, shape) : view(data); };
+       auto shaped = [&](const Shape& shape) { return world.rank() == 1 ? TensorView{data.data(), DType::int32, shape} : view(data); };
        expect_refusal(world, 1, [&] { distributed::all_reduce(shaped({-1})); }, "which cannot be");
        expect_refusal(world, 1, [&] { comm_func::all_reduce(shaped({INT64_MAX, 2})); }, "which cannot be");
+       expect_error<ArgumentError>([&] { view(data, {2}); }, {"a view of shape (2) does not fit 1 elements"});
+       const TensorView odd{data.data(), static_cast<DType>(200), Shape{1}};
+       expect_refusal(world, 1, [&] { distributed::all_reduce(world.rank() == 1 ? odd : view(data)); }, "dtype number 200");
+       expect_refusal(world, 1, [&] { comm_func::all_reduce(world.rank() == 1 ? odd : view(data)); }, "dtype number 200");
      }},
     {"tensor.overlap", [](TestWorld&) {
        Ints data(8);
@@ -154,6 +158,16 @@ constexpr Row rows[] = {
        else
          distributed::reduce(view(data), 0);
        EXPECT_EQ(data, Ints{world.rank() == 0 ? 3 : 1});
+       for (int64_t count : {int64_t{2}, int64_t{100'000}}) {  // a list here, one tensor there
+         Ints input(static_cast<size_t>(3 * count), 1), output(static_cast<size_t>(count));
+         std::vector<TensorView> list;
+         for (int part = 0; part < 3; ++part) list.push_back(view(std::span(input).subspan(static_cast<size_t>(part * count), output.size())));
+         if (world.rank() == 1)
+           distributed::reduce_scatter(view(output), list);
+         else
+           distributed::reduce_scatter_tensor(view(output), view(input));
+         EXPECT_EQ(output, repeated<int32_t>(count, 3));
+       }
        expect_mismatch(
            [&] {
              if (world.rank() == 1)

@@ -48,11 +48,6 @@ struct Choice {
     }
     return fmt::format("{}", fmt::join(parts, ","));
   }
-  // Peers find their way in contiguous memory only, so what they read may not be a list; what an all_gather fills may.
-  bool suits(const Form& form) const {
-    const bool gives_a_list = form.lists && form.collective != Collective::all_gather;
-    return !gives_a_list || !includes(algorithms.at(form.collective)->need, Need::peer_reads);
-  }
 };
 
 // As few choices as there can be so that every algorithm is in one of them.
@@ -93,7 +88,7 @@ TEST_P(EveryAlgorithm, gives_what_the_oracle_says) {
     Extent extent{.ranks = size, .tile_bytes = 4096, .largest_bytes = 300 << 10};
     if (scale() == Scale::small) extent.every = 3;
     if (scale() == Scale::full) extent = {.ranks = size, .turns = 4};
-    perform_all(testing::trials_of_sizes(extent, [&](const Form& form) { return choice.suits(form); }),
+    perform_all(testing::trials_of_sizes(extent),
                 ranks(size).with([&](Settings& settings) {
                   settings.plan = choice.plan();
                   settings.tile_bytes = extent.tile_bytes;
@@ -105,8 +100,7 @@ TEST_P(EveryAlgorithm, takes_every_dtype_and_op) {
   const Choice choice = all_choices()[GetParam()];
   SCOPED_TRACE(choice.plan());
   const int every = scale() == Scale::small ? 11 : 1;
-  perform_all(testing::trials_of_numbers({.ranks = 4, .every = every}, 77,
-                                         [&](const Form& form) { return choice.suits(form); }),
+  perform_all(testing::trials_of_numbers({.ranks = 4, .every = every}, 77),
               ranks(4).with([&](Settings& settings) { settings.plan = choice.plan(); }));
 }
 
@@ -169,22 +163,6 @@ TEST(Tiles, of_unusual_sizes_give_the_same_results) {
             settings.tile_bytes = tile_bytes;
             settings.peer_reads = "off";
           }));
-}
-
-TEST(Plans, that_read_peers_memory_are_refused_for_lists_on_every_rank) {
-  auto worlds =
-      ranks(2).with([](Settings& settings) { settings.plan = "reduce_scatter=direct_read,scatter=direct_read"; });
-  for_each_world(worlds, [](TestWorld& world) {
-    std::vector<float> one(4), two(4), mine(4);
-    const std::vector<TensorView> list = {view(one), view(two)};
-    for (int root = 0; root < 2; ++root) {
-      EXPECT_THROW(distributed::reduce_scatter(view(mine), list, {.group = world.group()}), Error);
-      EXPECT_THROW(distributed::scatter(view(mine), world.rank() == root ? list : std::vector<TensorView>{},
-                                        {.src = root, .group = world.group()}),
-                   Error);
-      distributed::barrier({.group = world.group()});
-    }
-  });
 }
 
 }  // namespace

@@ -52,6 +52,8 @@ struct TensorView {
   int64_t bytes() const { return count() * element_bytes(dtype); }
 };
 
+TensorView reshaped(const TensorView& tensor, const Shape& shape);  // ArgumentError where it does not have as many elements
+
 // Borrowing: view(vector), view(span), and view(vector, {2, 3}) for another shape of the same memory.
 template <typename T>
 TensorView view(std::span<T> elements) {
@@ -69,9 +71,7 @@ TensorView view(const std::vector<T>& elements) {
 }
 template <typename Container>
 TensorView view(Container& elements, Shape shape) {
-  TensorView result = view(elements);
-  result.shape = shape;
-  return result;
+  return reshaped(view(elements), shape);
 }
 
 // Owns dtype, shape and bytes. Copies share the bytes, as tensors do in both frameworks; clone() does not.

@@ -73,7 +73,8 @@ enum class Collective : uint8_t {
 // One row a dtype, one a reduction, one a collective: every other place asks these functions.
 constexpr int64_t element_bytes(DType dtype) {
   constexpr uint8_t bytes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 1, 1, 1, 1, 1};
-  return bytes[static_cast<uint8_t>(dtype)];
+  const auto index = static_cast<uint8_t>(dtype);
+  return index < sizeof(bytes) ? bytes[index] : 0;
 }
 std::string_view name_of(DType dtype);
 std::string_view name_of(ReduceKind kind);

@@ -81,7 +81,7 @@ const std::vector<Row>& rows() {
       size("UNISONO_ARENA", &Settings::arena_bytes, "address space of a rank's arena; memory is taken as it is used"),
       seconds("UNISONO_IDLE", &Settings::idle_s, "seconds without calls after which a group gives its tiles back"),
       text("UNISONO_PEER_READS", &Settings::peer_reads,
-           "reading a peer's private memory with process_vm_readv: auto, on or off", {"auto", "on", "off"}),
+           "reading a peer's private memory with process_vm_readv: auto or off", {"auto", "off"}),
       text("UNISONO_LOG", &Settings::log, "what is written to standard error: error, warning, info or debug",
            {"error", "warning", "info", "debug"}),
       text("UNISONO_FAULT", &Settings::fault, "builds with fault points only: point:hit[:rank] kills the process there"),

@@ -55,6 +55,14 @@ Tensor Tensor::zeros(DType dtype, Shape shape) {
   return tensor;
 }
 
+TensorView reshaped(const TensorView& tensor, const Shape& shape) {
+  if (shape.count() != tensor.count())
+    throw ArgumentError(Status(ErrorCode::argument, fmt::format("a view of shape {} does not fit {} elements", shape.text(), tensor.count())));
+  TensorView result = tensor;
+  result.shape = shape;
+  return result;
+}
+
 Tensor Tensor::clone() const {
   Tensor copy = empty(dtype_, shape_);
   copy.assign(data(), static_cast<size_t>(bytes()));

@@ -16,9 +16,16 @@ Status wrong(fmt::format_string<Parts...> format, Parts&&... parts) {
   return {ErrorCode::argument, fmt::format(format, std::forward<Parts>(parts)...)};
 }
 
+void refuse_unless(Status checked, Group& group, const Call& call, const Delivery& delivery) {
+  if (checked.ok() && delivery.timeout_s && !(*delivery.timeout_s > 0))
+    checked = wrong("timeout_s is {}; it must be more than 0", *delivery.timeout_s);
+  if (!checked.ok()) throw_if_error(group.refuse(call.kind, checked));
+}
+
 }  // namespace
 
 Status check_tensor(const char* argument, const TensorView& tensor) {
+  if (element_bytes(tensor.dtype) == 0) return wrong("{} has dtype number {}, which there is not", argument, static_cast<int>(tensor.dtype));
   int64_t count = tensor.count();
   if (count < 0 || count > INT64_MAX / element_bytes(tensor.dtype))
     return wrong("{} has shape {}, which cannot be", argument, tensor.shape.text());
@@ -120,15 +127,15 @@ bool equal_sizes(std::span<const TensorView> list) {
 }
 
 WorkPtr deliver(Group& group, Call&& call, const Status& checked, Delivery delivery) {
-  if (!checked.ok()) throw_if_error(group.refuse(call.kind, checked));
-  call.timeout_s = delivery.timeout_s;
+  refuse_unless(checked, group, call, delivery);
+  call.timeout_s = delivery.timeout_s.value_or(0);
   if (delivery.async_op) return group.post(std::move(call), std::move(delivery.keep_alive));
   throw_if_error(group.run(std::move(call)));
   return nullptr;
 }
 
 WorkPtr deliver_with_splits(Group& group, Call&& call, const Status& checked, Delivery delivery) {
-  if (!checked.ok()) throw_if_error(group.refuse(call.kind, checked));
+  refuse_unless(checked, group, call, delivery);
   const int me = group.me(), ranks = group.size();
   const int64_t element = element_bytes(call.dtype);
   auto splits = std::make_shared<Splits>(ranks, element);
@@ -140,7 +147,7 @@ WorkPtr deliver_with_splits(Group& group, Call&& call, const Status& checked, De
   const auto row_bytes = static_cast<int64_t>(ranks * sizeof(int64_t));
   sizes.input = Pieces(splits->row(me), row_bytes);
   sizes.output = Pieces(splits->row(0), ranks * row_bytes);
-  sizes.timeout_s = call.timeout_s = delivery.timeout_s;
+  sizes.timeout_s = call.timeout_s = delivery.timeout_s.value_or(0);
   call.splits = std::move(splits);  // which also keeps it alive: a call that follows another is there until both are over
   if (delivery.async_op) return group.post(std::move(sizes), std::move(call), std::move(delivery.keep_alive));
   throw_if_error(group.run(std::move(sizes), std::move(call)));

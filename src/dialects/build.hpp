@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,7 +33,7 @@ bool equal_sizes(std::span<const TensorView> list);
 
 struct Delivery {
   bool async_op = false;
-  double timeout_s = 0;
+  std::optional<double> timeout_s = {};  // otherwise the group's
   std::shared_ptr<void> keep_alive;  // what must outlive an asynchronous call
 };
 // Refuses the call (telling the others) when `checked` is not ok; performs it, or posts it and returns its Work. Throws.

@@ -42,7 +42,7 @@ Status make_output(Tensor& output, DType dtype, const Shape& shape) {
 }
 
 TensorAndHandle deliver_pair(Group& group, Call call, const Status& checked, Tensor output, bool async_op) {
-  WorkPtr work = deliver(group, std::move(call), checked, {async_op, 0, output.storage()});
+  WorkPtr work = deliver(group, std::move(call), checked, {async_op, {}, output.storage()});
   return {std::move(output), work ? std::make_shared<CommHandle>(work) : nullptr};
 }
 

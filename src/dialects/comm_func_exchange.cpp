@@ -77,7 +77,7 @@ TensorAndHandle all_to_all_single_with_output_shape(const Shape& output_shape, c
   };
   const Status checked = check();
   if (equal) return deliver_pair(*group, std::move(call), checked, std::move(output), options.async_op);
-  WorkPtr work = deliver_with_splits(*group, std::move(call), checked, {options.async_op, 0, output.storage()});
+  WorkPtr work = deliver_with_splits(*group, std::move(call), checked, {options.async_op, {}, output.storage()});
   return {std::move(output), handle_of(work)};
 }
 
@@ -101,7 +101,7 @@ TensorsAndHandle all_to_all_with_output_shape(std::span<const Shape> output_shap
     return Status::success();
   };
   const Status checked = check();
-  WorkPtr work = deliver_with_splits(*group, std::move(call), checked, {options.async_op, 0, outputs});
+  WorkPtr work = deliver_with_splits(*group, std::move(call), checked, {options.async_op, {}, outputs});
   return {*outputs, handle_of(work)};
 }
 
@@ -117,7 +117,7 @@ CommHandlePtr all_to_all_v_c(TensorView output, const TensorView& input, std::sp
     return use_counts(send_count_matrix, output, input, *group, call);
   };
   const Status checked = check();
-  return handle_of(deliver(*group, std::move(call), checked, {options.async_op, 0, nullptr}));
+  return handle_of(deliver(*group, std::move(call), checked, {options.async_op, {}, nullptr}));
 }
 
 }  // namespace unisono::comm_func

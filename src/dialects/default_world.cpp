@@ -1,4 +1,7 @@
 // The process-wide default World: the only mutable state outside objects. See default_world.hpp.
+//
+// Order: `epoch` is added to with release after the World was changed under the mutex, and loaded with acquire before what a
+// thread remembers is used; who finds it changed takes the mutex and looks anew.
 #include "dialects/default_world.hpp"
 
 #include <fmt/core.h>

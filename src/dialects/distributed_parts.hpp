@@ -8,7 +8,7 @@ namespace unisono::distributed {
 
 template <typename AnyOptions>
 Delivery delivery(const AnyOptions& options) {
-  return {options.async_op, options.timeout_s.value_or(0), nullptr};
+  return {options.async_op, options.timeout_s, nullptr};
 }
 
 inline Call make_call(Collective kind, const TensorView& counted, ReduceOp op = ReduceOp::sum) {

@@ -2,6 +2,8 @@
 // false when it cannot be done yet; it is then tried again, and nothing before it is repeated. Links: run_links.cpp.
 #include "engine/run.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -25,6 +27,14 @@ bool reads_private_memory(const Step& step) {
 // say so: a rank that refused the call may have raised it in the next, and have staged nothing in this one.
 bool needs_everybody(const Step& step) {
   return step.target.buffer == Buffer::output || step.kind == StepKind::read_peer || step.kind == StepKind::reduce_peers;
+}
+
+// Whoever gives a call up, because another member died for example, returns to its caller, who may then use the memory that
+// we read from for other things. Its abort word stands before that, so what was read before this look was the right data.
+bool somebody_gave_up(const Lanes& lanes) {
+  for (int member = 0; member < lanes.members(); ++member)
+    if (lanes.control(member).abort.load(std::memory_order_acquire) != 0) return true;
+  return false;
 }
 
 }  // namespace
@@ -77,6 +87,7 @@ Turn Run::turn() {
     progressed = true;
   }
   if (!failure_.ok()) return Turn::blocked;
+  if (reads_peers_ && oldest_ == tiles_ && somebody_gave_up(lanes_)) return Turn::blocked;  // the group will say why
   if (oldest_ == tiles_ && sends_.empty() && pass_gate()) {
     if (uses_links_) finish_average();
     return Turn::done;
@@ -173,15 +184,21 @@ bool Run::await_flags(const Step& step, int64_t tile) {
   return true;
 }
 
-// In the peer's private memory: where the chunk lies follows from its length, since all ranks made the same call. The
-// buffers are contiguous (the group asks for no peer reads otherwise), and parts are as long as what is read of them.
-uint64_t Run::peer_address(const Step& step, int peer, int64_t length) const {
+// In the peer's private memory: where the chunk lies follows from its length, since all ranks made the same call, and parts
+// are as long as what is read of them; or it stands in the peer's list. 0 where that cannot be read.
+uint64_t Run::peer_address(const Step& step, int peer, int64_t length) {
   LaneControl& control = lanes_.control(peer);
   const bool input = step.source.buffer == Buffer::input;
   const Cuts cuts = cuts_of(call_->kind);
   const Cut cut = input ? cuts.input : cuts.output;
   uint64_t base = (input ? control.input_address : control.output_address).load(std::memory_order_relaxed);
   if (cut == Cut::whole) return base;
+  if (base & list_mark) {
+    Bytes part;
+    const uint64_t entry = (base & ~list_mark) + static_cast<uint64_t>(step.source.chunk) * sizeof(part);
+    const bool read = read_private(peer, reinterpret_cast<std::byte*>(&part), entry, sizeof(part));
+    return read ? reinterpret_cast<uint64_t>(part.data) : 0;
+  }
   if (call_->splits) return base + static_cast<uint64_t>(call_->splits->offset(peer, step.source.chunk));
   if (cut == Cut::parts) return base + static_cast<uint64_t>(step.source.chunk * length);
   const Pieces& pieces = input ? call_->input : call_->output;
@@ -195,7 +212,17 @@ bool Run::read_peer(const Step& step, int64_t tile) {
     std::memcpy(target.data, stage_of(step.peer, step.source.chunk, tile), static_cast<size_t>(target.bytes));
     return true;
   }
-  return read_memory_of(lanes_.member(step.peer), target.data, peer_address(step, step.peer, target.bytes), target.bytes);
+  const uint64_t address = peer_address(step, step.peer, target.bytes);
+  return address != 0 && read_private(step.peer, target.data, address, target.bytes);
+}
+
+// A peer that is gone is found by whoever looks for deaths; anything else is a fault of ours to tell.
+bool Run::read_private(int peer, std::byte* target, uint64_t address, int64_t bytes) {
+  const ReadOutcome outcome = read_memory_of(lanes_.member(peer), target, address, bytes);
+  if (outcome == ReadOutcome::failed)
+    failure_ = {ErrorCode::resource, fmt::format("the memory of rank {} (pid {}) cannot be read any more: {}", lanes_.member(peer).rank,
+                                                 lanes_.member(peer).pid, std::strerror(errno))};
+  return outcome == ReadOutcome::done;
 }
 
 bool Run::reduce_peers(const Step& step, int64_t tile) {
@@ -221,8 +248,8 @@ bool Run::reduce_private_memory(const Step& step, int64_t tile) {
       std::byte* source = peer == lanes_.me() ? own.data + done : landing_.data() + peer * landing_bytes;
       sources_[static_cast<size_t>(peer)] = source;
       if (peer == lanes_.me()) continue;
-      uint64_t address = peer_address(step, peer, own.bytes) + static_cast<uint64_t>(done);
-      if (!read_memory_of(lanes_.member(peer), source, address, bytes)) return false;
+      const uint64_t address = peer_address(step, peer, own.bytes);
+      if (address == 0 || !read_private(peer, source, address + static_cast<uint64_t>(done), bytes)) return false;
     }
     reduce(call_->reduction(lanes_.members()),
            {.target = target.data + done, .sources = sources_, .count = bytes / element_bytes(call_->dtype)});

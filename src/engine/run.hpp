@@ -32,6 +32,13 @@ struct Assignment {
   int window = 1;
 };
 
+// What a rank publishes for peers that read its own memory: where a buffer begins, or, marked, its list of parts.
+inline constexpr uint64_t list_mark = uint64_t{1} << 63;
+inline uint64_t address_of(const Pieces& pieces) {
+  if (!pieces.is_list()) return reinterpret_cast<uint64_t>(pieces.whole().data);
+  return reinterpret_cast<uint64_t>(pieces.parts().data()) | list_mark;
+}
+
 class Run {
  public:
   Run(Lanes& lanes, Links& links) : lanes_(lanes), links_(links) {}
@@ -56,13 +63,14 @@ class Run {
   int64_t chunk_bytes(ChunkRef ref) const;
   Place place(ChunkRef ref, int64_t tile) const;
   std::byte* stage_of(int member, int slot, int64_t tile) const;
-  uint64_t peer_address(const Step& step, int peer, int64_t length) const;
+  uint64_t peer_address(const Step& step, int peer, int64_t length);
   bool pass_gate();
   bool turn_tile(int64_t tile);
   bool perform(const Step& step, int64_t tile);
   bool await_flags(const Step& step, int64_t tile);
   void publish(int flag, int64_t tile);
   bool read_peer(const Step& step, int64_t tile);
+  bool read_private(int peer, std::byte* target, uint64_t address, int64_t bytes);
   bool reduce_peers(const Step& step, int64_t tile);
   bool reduce_private_memory(const Step& step, int64_t tile);
   bool receive(const Step& step, int64_t tile);

@@ -63,7 +63,7 @@ Announcement announce(const Call& call, uint32_t plan) {
   announcement.plan = plan;
   if (cuts.reduces) {
     announcement.op = call.op.kind;
-    announcement.factor = call.op.factor;
+    if (call.op.kind == ReduceKind::premul_sum) announcement.factor = call.op.factor;
   }
   if (cuts.rooted) announcement.root = call.root;
   if (call.compare_shapes) {
@@ -112,7 +112,7 @@ std::string difference(const NamedAnnouncement& one, const NamedAnnouncement& ot
   if (a.sizes != b.sizes) return fmt::format("{} sizes of the list: rank {} and rank {} give different ones", kind, one.rank, other.rank);
   if (a.plan != b.plan)
     return fmt::format("{} plan: rank {} and rank {} chose different algorithms; are UNISONO_PLAN and UNISONO_TILE the same on "
-                       "both, and do both pass a list or both a tensor?", kind, one.rank, other.rank);
+                       "both?", kind, one.rank, other.rank);
   return differ("call", describe(a), describe(b));
 }
 

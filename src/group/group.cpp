@@ -15,11 +15,6 @@
 namespace unisono {
 namespace {
 
-// Peers find their way in contiguous memory only. What an all_gather fills may be a list: nobody reads that.
-bool peers_can_read(const Call& call) {
-  return !call.input.is_list() && (!call.output.is_list() || call.kind == Collective::all_gather);
-}
-
 Likeness likeness_of(const Call& call) {
   const bool plain = !call.input.is_list() && !call.output.is_list() && !call.compare_shapes && !call.splits &&
                      call.purpose == Purpose::data;
@@ -57,6 +52,17 @@ Status Group::usable() const {
   return Status::success();
 }
 
+// What was thrown where nothing should be: memory that ran out, or a bug.
+Status thrown_status() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return {ErrorCode::memory, "memory ran out"};
+  } catch (const std::exception& error) {
+    return {ErrorCode::internal, error.what()};
+  }
+}
+
 template <typename Perform>
 bool Group::at_once(Perform perform) {
   if (queued_.load(std::memory_order_acquire) != 0 || !token_.try_take()) return false;
@@ -87,9 +93,7 @@ Status Group::run(Call&& first, Call&& second) {
 Status Group::perform_inline(const Call& call) {
   RETURN_IF_ERROR(usable());
   begin(call);
-  Status status =
-      wait_until_done(bed(), policy_, [this] { return turn(); }, [this] { return examine(); });
-  return end(status);
+  return end(fenced([this] { return wait_until_done(bed(), policy_, [this] { return turn(); }, [this] { return examine(); }); }));
 }
 
 // In a call that the last arriver ends for all, one wake-up for the whole group is better than one for each.
@@ -100,11 +104,17 @@ Bed Group::bed() const {
 void Group::begin(const Call& call) {
   current_.call = &call;
   current_.refusal = {};
-  current_.announced = current_.warned = false;
+  current_.announced = current_.noted = current_.warned = false;
   current_.number = ++number_;
   current_.started_ns = 0;
   // What this rank alone cannot do is a refusal too: the others hear of it in the same call and nobody waits in vain.
-  if (Status status = plan(call); !status.ok()) [[unlikely]]
+  Status status;
+  try {
+    status = plan(call);
+  } catch (...) {
+    status = thrown_status();
+  }
+  if (!status.ok()) [[unlikely]]
     return turn_into_refusal(status);
   current_.word = make_word(current_.number, current_.hash);
 }
@@ -139,7 +149,7 @@ Status Group::decide(const Call& call) {
                                .root = call.root,
                                .bytes = piece_bytes(call, size()),
                                .crowded = policy_.crowded,
-                               .peer_reads = parts_.world->peer_reads() && peers_can_read(call),
+                               .peer_reads = parts_.world->peer_reads(),
                                .set_bytes = lanes_.set_bytes()});
   if (!chosen.ok()) return chosen.status();
   current_.plan = *chosen;
@@ -172,8 +182,8 @@ void Group::write_announcement() {
   std::memcpy(lanes_.cell(me(), current_.number).bytes, &announcement, used);
   FAULT_POINT("before_announcement");
   if (parts_.world->peer_reads()) {
-    lanes_.mine().input_address.store(reinterpret_cast<uint64_t>(current_.call->input.whole().data), std::memory_order_relaxed);
-    lanes_.mine().output_address.store(reinterpret_cast<uint64_t>(current_.call->output.whole().data), std::memory_order_relaxed);
+    lanes_.mine().input_address.store(address_of(current_.call->input), std::memory_order_relaxed);
+    lanes_.mine().output_address.store(address_of(current_.call->output), std::memory_order_relaxed);
   }
   lanes_.word(me(), current_.number).store(current_.word, std::memory_order_release);
   current_.announced = true;
@@ -214,6 +224,7 @@ Status Group::end(Status status) {
   FAULT_POINT("before_finish");
   // A call that was given up because we leave is not finished: those who need us in it are to hear that we left.
   if (status.code() != ErrorCode::state) lanes_.mine().finished.store(current_.number, std::memory_order_release);
+  if (current_.noted) parts_.world->note_waiting(status.ok() ? "" : "gave up in " + call_text());
   current_.call = nullptr;
   if (current_.work) complete(std::exchange(current_.work, nullptr), status);
   return status;

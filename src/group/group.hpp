@@ -61,6 +61,8 @@ struct Likeness {
   bool operator==(const Likeness&) const = default;
 };
 
+Status thrown_status();  // of the exception being handled
+
 class Group : public std::enable_shared_from_this<Group> {
  public:
   Group(GroupParts parts, Arena& arena);
@@ -114,11 +116,22 @@ class Group : public std::enable_shared_from_this<Group> {
     bool announced = false;
     Status refusal;                      // not ok: the call only takes its number and says so
     int64_t started_ns = 0;              // when it was first looked at while waiting; 0: not yet
+    bool noted = false;                  // that this process waits in it, for others to see
     bool warned = false;
   };
 
   template <typename Perform>
   bool at_once(Perform perform);  // false, and nothing done, when calls are waiting or another thread is calling
+  // Nothing that is thrown may leave while the token is held: a call under way then breaks the group, for all ranks.
+  template <typename Step>
+  Status fenced(Step step) {
+    try {
+      return step();
+    } catch (...) {
+      return break_group(met_by_surprise());
+    }
+  }
+  Status met_by_surprise() const;
   Status perform_inline(const Call& call);
   Bed bed() const;
   Status enqueue(std::initializer_list<std::shared_ptr<CallWork>> works);
@@ -146,6 +159,7 @@ class Group : public std::enable_shared_from_this<Group> {
   double waited_s() const;
   Status timed_out(double waited_s) const;
   std::string who_is_missing() const;
+  Status could_not_read() const;
   Status broken_status() const;
   Status gone_status() const;
   Status break_group(Status status);

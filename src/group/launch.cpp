@@ -28,6 +28,8 @@ Result<LaunchInfo> who_am_i(const LaunchRequest& request, const Environment& env
 Result<std::shared_ptr<World>> launch(const LaunchRequest& request, const Environment& environment) {
   auto settings = settings_from(environment);
   if (!settings.ok()) return settings.status();
+  if (request.timeout_s && !(*request.timeout_s > 0))
+    return Status(ErrorCode::argument, fmt::format("timeout_s is {}; it must be more than 0", *request.timeout_s));
   if (request.timeout_s) settings->timeout_s = *request.timeout_s;
   auto info = who_am_i(request, environment);
   if (!info.ok()) return info.status();

@@ -96,10 +96,13 @@ bool Group::take_next() {
 // One turn of whatever is first in the queue.
 Group::Share Group::turn_queue() {
   if (!current_.work && !take_next()) return Share::idle;
-  Turn outcome = turn();
+  Turn outcome = Turn::blocked;
+  Status status = fenced([&] {
+    outcome = turn();
+    const bool looks = outcome == Turn::blocked && (policy_.crowded || ++blocked_turns_ % turns_between_looks == 0);
+    return looks ? examine() : Status::success();
+  });
   if (outcome == Turn::progressed) return Share::progressed;
-  Status status;
-  if (outcome == Turn::blocked && (policy_.crowded || ++blocked_turns_ % turns_between_looks == 0)) status = examine();
   if (outcome == Turn::blocked && status.ok()) return Share::blocked;
   static_cast<void>(end(status).ok());  // the Work has it
   return Share::progressed;
@@ -120,6 +123,7 @@ Status Group::wait_for(CallWork& work, std::optional<double> timeout_s) {
     return Status(ErrorCode::timeout, fmt::format("wait({}) expired; {} on group \"{}\" is still running and may be waited for "
                                                   "again", *timeout_s, name_of(work.call().kind), name()));
   };
+  if (parts_.world->forked()) return usable();
   token_.want();
   Status status;
   while (!work.is_completed() && status.ok()) {

@@ -19,7 +19,7 @@ class RunnerToken {
  public:
   bool try_take() {
     uint32_t expected = free;
-    return state_.compare_exchange_strong(expected, held, std::memory_order_acquire, std::memory_order_seq_cst);
+    return state_.compare_exchange_strong(expected, held, std::memory_order_seq_cst);
   }
   void give() {
     if (state_.exchange(free, std::memory_order_seq_cst) == held_and_wanted) [[unlikely]]
@@ -36,7 +36,9 @@ class RunnerToken {
   // By the holder, when it has made a condition true that others may rest for.
   void stir() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (state_.load(std::memory_order_relaxed) == held_and_wanted) [[unlikely]]
+    uint32_t expected = held_and_wanted;  // changed back, so that whoever is just about to sleep does not
+    if (state_.load(std::memory_order_relaxed) == held_and_wanted &&
+        state_.compare_exchange_strong(expected, held, std::memory_order_seq_cst)) [[unlikely]]
       futex_wake(state_, INT_MAX);
   }
 

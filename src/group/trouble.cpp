@@ -28,7 +28,7 @@ Status Group::examine() {
   if (left_.load(std::memory_order_relaxed)) return gone_status();
   if (lanes_.mine().abort.load(std::memory_order_acquire) != 0) return broken_status();
   if (current_.announced) RETURN_IF_ERROR(examine_differences());
-  RETURN_IF_ERROR(run_.failure());
+  if (!run_.failure().ok()) return break_group(could_not_read());
   RETURN_IF_ERROR(examine_members());
   return examine_clock();
 }
@@ -106,6 +106,11 @@ Status Group::examine_clock() {
   if (current_.started_ns == 0) current_.started_ns = now_ns();
   const double waited = waited_s(), deadline_s = current_.call->timeout_s > 0 ? current_.call->timeout_s : parts_.timeout_s;
   if (waited >= deadline_s) return break_group(timed_out(waited));
+  constexpr double a_while_s = 0.05;
+  if (!current_.noted && waited > a_while_s) {
+    current_.noted = true;
+    parts_.world->note_waiting("waits in " + call_text());
+  }
   double warn_after_s = parts_.world->settings().warn_after_s;
   if (!current_.warned && waited > warn_after_s) {
     current_.warned = true;
@@ -125,9 +130,10 @@ std::string Group::who_is_missing() const {
     if (member == me()) continue;
     uint64_t word = lanes_.word(member, current_.number).load(std::memory_order_acquire);
     uint32_t finished = lanes_.control(member).finished.load(std::memory_order_acquire);
+    const std::string elsewhere = read_note(lanes_.member(member).head().waiting);
     if (!at_least(call_of(word), current_.number))
-      parts.push_back(fmt::format("rank {} has not entered call #{} (last finished call #{})", world_rank(member),
-                                  current_.number, finished));
+      parts.push_back(fmt::format("rank {} has not entered call #{} (last finished call #{}){}", world_rank(member), current_.number,
+                                  finished, elsewhere.empty() ? "" : fmt::format("; it {}", elsewhere)));
     else if (!at_least(finished, current_.number))
       parts.push_back(fmt::format("rank {} has entered it and not finished", world_rank(member)));
   }
@@ -169,6 +175,17 @@ Status Group::broken_status() const {
     return {ErrorCode::protocol, "an abort word that cannot be"};
   const char* text = lanes_.control(reporter).cause;
   return {code, std::string(text, strnlen(text, cause_bytes)), static_cast<int32_t>(packed & 0xffffffff)};
+}
+
+Status Group::could_not_read() const {
+  return {run_.failure().code(), fmt::format("rank {}: {}; {}. This group is broken: make a new one, and set UNISONO_PEER_READS=off",
+                                             world_rank(me()), run_.failure().message(), call_text()), world_rank(me())};
+}
+
+Status Group::met_by_surprise() const {
+  const Status thrown = thrown_status();
+  return {thrown.code(), fmt::format("rank {}: {}; {}. This group is broken: make a new one", world_rank(me()), thrown.message(), call_text()),
+          world_rank(me())};
 }
 
 Status Group::gone_status() const {

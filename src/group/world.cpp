@@ -6,6 +6,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <csignal>
+
 #include "base/check.hpp"
 #include "base/cores.hpp"
 #include "base/hash.hpp"
@@ -13,6 +15,23 @@
 #include "transport/peer_memory.hpp"
 
 namespace unisono {
+namespace {
+
+class AllSignalsBlocked {
+ public:
+  AllSignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~AllSignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
 
 World::World(WorldOptions options)
     : options_(std::move(options)), log_(options_.settings.log, options_.rank) {}
@@ -58,16 +77,23 @@ Status World::open() {
   settle_policy();
   stop_ = Descriptor(eventfd(0, EFD_CLOEXEC));
   if (!stop_) return {ErrorCode::resource, "no descriptor left for the control thread"};
+  RETURN_IF_ERROR(start_threads());
+  Status status = make_world_group();
+  if (status.ok()) status = agree_on_peer_reads();
+  if (status.ok() || status.code() == ErrorCode::resource || status.code() == ErrorCode::memory) return status;
+  return {ErrorCode::init, fmt::format("rank {} of {} met the others, but then: {}", rank(), size(), status.message()), status.peer()};
+}
+
+// With all signals blocked, which they inherit: signals are for the user's threads, and handlers are the user's code.
+Status World::start_threads() {
+  const AllSignalsBlocked blocked;
   try {
     control_thread_ = std::thread([this] { run_control(); });
     progress_thread_ = std::thread([this] { run_progress(); });
   } catch (const std::system_error& error) {
     return {ErrorCode::resource, fmt::format("a thread could not be started: {}; is the limit of processes reached?", error.what())};
   }
-  Status status = make_world_group();
-  if (status.ok()) status = agree_on_peer_reads();
-  if (status.ok() || status.code() == ErrorCode::resource || status.code() == ErrorCode::memory) return status;
-  return {ErrorCode::init, fmt::format("rank {} of {} met the others, but then: {}", rank(), size(), status.message()), status.peer()};
+  return Status::success();
 }
 
 Status World::make_world_group() {
@@ -125,6 +151,11 @@ std::string World::how_lost(int rank) const {
 void World::say_exiting(int status) {
   if (forked() || left_ || !arena_) return;
   head().goodbye.store(static_cast<uint32_t>(Goodbye::exiting) | static_cast<uint32_t>(status & 0xff) << 8, std::memory_order_release);
+}
+
+void World::note_waiting(const std::string& call) {
+  std::lock_guard lock(mutex_);
+  write_note(head().waiting, call);
 }
 
 // The parent's descriptors stay its own; this child only has copies of them.

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <map>
+#include <optional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -37,7 +38,7 @@ struct WorldOptions {
 };
 
 struct GroupOptions {
-  double timeout_s = 0;  // 0: as the world's
+  std::optional<double> timeout_s = {};  // otherwise as the world's
   int run_ahead = 0;     // calls that a rank which only gives may be ahead of the others; the same on all members
   Deadline made_by = {};  // otherwise as for a call
 };
@@ -66,9 +67,12 @@ class World : public std::enable_shared_from_this<World> {
   Result<std::shared_ptr<Group>> create_group(const std::string& name, std::vector<int> ranks, GroupOptions options = {});
   std::shared_ptr<Group> find_group(const std::string& name) const;  // null: there is none
   Status destroy_group(const std::string& name);
-  std::string name_for(const std::vector<int>& ranks);  // a name that all members make alike, new for every call
+  // A name that all members make alike, new for every group; a group that was not made gives its name back.
+  std::string name_for(const std::vector<int>& ranks);
+  void give_name_back(const std::vector<int>& ranks);
   Status check_members(const std::string& name, const std::vector<int>& ranks) const;  // ok, or why there can be no such group
 
+  void note_waiting(const std::string& call);  // for others who ask what this rank is doing; empty: it goes on
   void close_in_child();         // in a forked child, inside fork()
   void say_exiting(int status);  // the process is about to exit without leaving
   void leave();  // ends membership in all groups; calls after it are StateErrors
@@ -79,6 +83,7 @@ class World : public std::enable_shared_from_this<World> {
   explicit World(WorldOptions options);
   Status open();
   void settle_policy();
+  Status start_threads();
   Status make_world_group();
   Status agree_on_peer_reads();
   void run_progress();
@@ -88,7 +93,11 @@ class World : public std::enable_shared_from_this<World> {
   void sweep_retired();
   void look_after_idle_groups();
   // group/world_board.cpp
+  Status prepare_group(const GroupParts& parts, const GroupOptions& options);
+  Status board_take_time(GroupParts& parts);
+  BoardEntry* board_free_place(uint64_t name);
   Status board_publish(const GroupParts& parts, int64_t lane);
+  void board_refuse(const GroupParts& parts, const Status& why);
   Status board_collect(GroupParts& parts, const Deadline& deadline);
   Status board_check(const GroupParts& parts) const;
   Status board_conflict(const GroupParts& parts, size_t member);

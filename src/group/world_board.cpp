@@ -38,6 +38,8 @@ int time_of(uint64_t making) { return static_cast<int>(making >> 24); }
 
 std::string_view what_became_of_it(ErrorCode code) {
   if (code == ErrorCode::peer_lost) return "was lost";
+  if (code == ErrorCode::argument) return "refused its arguments";
+  if (code == ErrorCode::resource || code == ErrorCode::memory) return "has no room for it";
   return code == ErrorCode::timeout ? "has not come" : "does not mean the same group";
 }
 
@@ -64,22 +66,64 @@ BoardKey board_key(const std::string& name, const std::vector<int>& ranks, int t
   return {name_key, hash_combine(hash_combine(name_key, members), static_cast<uint64_t>(time)) | 1};
 }
 
+// Which time it is that these members make a group of this name: one more than this rank's last, or the time at which another
+// waits just now, after having tried in vain without this one.
+Status World::board_take_time(GroupParts& parts) {
+  std::lock_guard lock(mutex_);
+  if (left_) return Status(ErrorCode::state, "the world was left; join it again first");
+  int& time = times_made_[{parts.name, parts.ranks}];
+  ++time;
+  const uint64_t name = board_key(parts.name, parts.ranks, 0).name;
+  for (const Neighbour& member : parts.members)
+    for (int probe = 0; probe < board_probes; ++probe) {
+      const BoardEntry& entry = board_place(member.head(), name, probe);
+      const uint64_t key = entry.key.load(std::memory_order_acquire), making = entry.making.load(std::memory_order_relaxed);
+      if (key == 0 || key != board_key(parts.name, parts.ranks, time_of(making)).key) continue;
+      if (gave_up_with(making) == ErrorCode::ok) time = std::max(time, time_of(making));
+    }
+  parts.time = time;
+  parts.board_key = board_key(parts.name, parts.ranks, time);
+  return Status::success();
+}
+
+BoardEntry* World::board_free_place(uint64_t name) {
+  for (int probe = 0; probe < board_probes; ++probe)
+    if (BoardEntry& entry = board_place(head(), name, probe); entry.key.load(std::memory_order_relaxed) == 0) return &entry;
+  return nullptr;
+}
+
 Status World::board_publish(const GroupParts& parts, int64_t lane) {
   std::lock_guard lock(mutex_);
-  for (int probe = 0; probe < board_probes; ++probe) {
-    BoardEntry& entry = board_place(head(), parts.board_key.name, probe);
-    if (entry.key.load(std::memory_order_relaxed) != 0) continue;
-    auto* members = reinterpret_cast<std::atomic<int32_t>*>(arena_->mapping()->data() + lane + LaneLayout::ranks_at());
-    for (size_t index = 0; index < parts.ranks.size(); ++index) members[index].store(parts.ranks[index], std::memory_order_relaxed);
-    entry.name.store(parts.board_key.name, std::memory_order_relaxed);
-    entry.lane.store(static_cast<uint64_t>(lane), std::memory_order_relaxed);
-    entry.members.store(members_mark(parts), std::memory_order_relaxed);
-    entry.making.store(static_cast<uint64_t>(parts.time) << 24, std::memory_order_relaxed);
-    entry.key.store(parts.board_key.key, std::memory_order_release);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    return Status::success();
+  BoardEntry* entry = board_free_place(parts.board_key.name);
+  if (!entry)
+    return {ErrorCode::resource, fmt::format("the {} places where a group \"{}\" could be entered are taken; destroy some groups, or choose "
+                                             "another name", board_probes, parts.name)};
+  auto* members = reinterpret_cast<std::atomic<int32_t>*>(arena_->mapping()->data() + lane + LaneLayout::ranks_at());
+  for (size_t index = 0; index < parts.ranks.size(); ++index) members[index].store(parts.ranks[index], std::memory_order_relaxed);
+  entry->name.store(parts.board_key.name, std::memory_order_relaxed);
+  entry->lane.store(static_cast<uint64_t>(lane), std::memory_order_relaxed);
+  entry->members.store(members_mark(parts), std::memory_order_relaxed);
+  entry->making.store(static_cast<uint64_t>(parts.time) << 24, std::memory_order_relaxed);
+  entry->key.store(parts.board_key.key, std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return Status::success();
+}
+
+// An entry of a group that this rank cannot make: it has no lane, and those who wait for it give up.
+void World::board_refuse(const GroupParts& parts, const Status& why) {
+  {
+    std::lock_guard lock(mutex_);
+    BoardEntry* entry = board_free_place(parts.board_key.name);
+    if (!entry) return;  // the others wait for their deadline then
+    entry->name.store(0, std::memory_order_relaxed);  // no conflict with any other group
+    entry->lane.store(0, std::memory_order_relaxed);
+    entry->members.store(0, std::memory_order_relaxed);
+    entry->making.store(static_cast<uint64_t>(parts.time) << 24 | static_cast<uint64_t>(rank() + 1) << 8 | static_cast<uint64_t>(why.code()),
+                        std::memory_order_relaxed);
+    entry->key.store(parts.board_key.key, std::memory_order_release);
   }
-  return {ErrorCode::resource, "too many groups exist at once; destroy some"};
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (const Neighbour& member : parts.members) ring_bell(member.head());
 }
 
 void World::board_remove(const BoardKey& key) {
@@ -101,9 +145,10 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
     const int missing = parts.ranks[found];
     RETURN_IF_ERROR(board_check(parts));
     for (int member : parts.ranks)  // all of them: who is missing first may be late, and for nothing
-      if (std::string how = how_lost(member); !how.empty())
-        return {ErrorCode::peer_lost, fmt::format("rank {} {} while group \"{}\" was being made", member, how, parts.name),
-                member};
+      if (std::string how = how_lost(member); !how.empty()) {
+        RETURN_IF_ERROR(board_check(parts));  // it may have given up, because of another, and left
+        return {ErrorCode::peer_lost, fmt::format("rank {} {} while group \"{}\" was being made", member, how, parts.name), member};
+      }
     for (size_t member = found; member < parts.members.size(); ++member) RETURN_IF_ERROR(board_conflict(parts, member));
     if (!deadline.passed()) return Status::success();
     return {ErrorCode::timeout, fmt::format("group \"{}\" of ranks [{}] was not made: rank {} has not come", parts.name,
@@ -125,7 +170,8 @@ Status World::board_check(const GroupParts& parts) const {
     const uint64_t making = entry->making.load(std::memory_order_relaxed);
     const ErrorCode code = gave_up_with(making);
     if (const int blamed = gave_up_on(making); code != ErrorCode::ok)
-      return {code, fmt::format("rank {} gave up making group \"{}\" of ranks [{}]: rank {} {}", peer, parts.name,
+      return {code == ErrorCode::argument ? ErrorCode::peer_argument : code,
+              fmt::format("rank {} gave up making group \"{}\" of ranks [{}]: rank {} {}", peer, parts.name,
                                 fmt::join(parts.ranks, ", "), blamed, what_became_of_it(code)), blamed == rank() ? peer : blamed};
     if (entry->members.load(std::memory_order_relaxed) != members_mark(parts))
       return {ErrorCode::mismatch, fmt::format("group \"{}\": rank {} and rank {} make it with different run_ahead", parts.name,

@@ -31,29 +31,19 @@ Result<std::shared_ptr<Group>> World::create_group(const std::string& name, std:
   if (name.empty()) return wrong("a group needs a name");
   if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
     return wrong(fmt::format("this rank, {}, is not a member", rank()));
-  if (options.run_ahead < 0 || options.run_ahead > max_ring - 2)
-    return wrong(fmt::format("run_ahead is {}; it may be 0 to {}", options.run_ahead, max_ring - 2));
-  GroupParts parts;
-  {
-    std::lock_guard lock(mutex_);
-    if (left_) return Status(ErrorCode::state, "the world was left; join it again first");
-    if (groups_.contains(name)) return Status(ErrorCode::argument, fmt::format("group \"{}\" exists already; destroy it first", name));
-    parts.time = ++times_made_[{name, ranks}];
-    parts.board_key = board_key(name, ranks, parts.time);
-  }
   sweep_retired();
+  GroupParts parts;
   parts.world = shared_from_this();
   parts.name = name;
   parts.ranks = std::move(ranks);
   parts.me = static_cast<int>(std::find(parts.ranks.begin(), parts.ranks.end(), rank()) - parts.ranks.begin());
   parts.layout = {static_cast<int>(parts.ranks.size()), options.run_ahead + 2};
-  parts.timeout_s = options.timeout_s > 0 ? options.timeout_s : settings().timeout_s;
+  parts.timeout_s = options.timeout_s.value_or(settings().timeout_s);
   for (int member : parts.ranks) parts.members.push_back(joined_.neighbours[static_cast<size_t>(member)]);
   parts.lane_offsets.resize(parts.ranks.size());
-  auto lane = arena_->take(parts.layout.bytes(), "the lane of a group");
-  if (!lane.ok()) return lane.status();
-  if (Status status = board_publish(parts, *lane); !status.ok()) {
-    arena_->give_back(*lane);
+  RETURN_IF_ERROR(board_take_time(parts));
+  if (Status status = prepare_group(parts, options); !status.ok()) {
+    board_refuse(parts, status);
     return status;
   }
   FAULT_POINT("group_published");
@@ -69,6 +59,23 @@ Result<std::shared_ptr<Group>> World::create_group(const std::string& name, std:
   return group;
 }
 
+// All that this rank alone can get wrong. The others hear of it: they count on this rank.
+Status World::prepare_group(const GroupParts& parts, const GroupOptions& options) {
+  auto wrong = [&](const std::string& what) { return Status(ErrorCode::argument, fmt::format("group \"{}\": {}", parts.name, what)); };
+  if (options.run_ahead < 0 || options.run_ahead > max_ring - 2)
+    return wrong(fmt::format("run_ahead is {}; it may be 0 to {}", options.run_ahead, max_ring - 2));
+  if (!(parts.timeout_s > 0)) return wrong(fmt::format("timeout_s is {}; it must be more than 0", parts.timeout_s));
+  {
+    std::lock_guard lock(mutex_);
+    if (groups_.contains(parts.name)) return {ErrorCode::argument, fmt::format("group \"{}\" exists already; destroy it first", parts.name)};
+  }
+  auto lane = arena_->take(parts.layout.bytes(), "the lane of a group");
+  if (!lane.ok()) return lane.status();
+  const Status status = board_publish(parts, *lane);
+  if (!status.ok()) arena_->give_back(*lane);
+  return status;
+}
+
 std::shared_ptr<Group> World::find_group(const std::string& name) const {
   std::lock_guard lock(mutex_);
   auto entry = groups_.find(name);
@@ -79,6 +86,11 @@ std::string World::name_for(const std::vector<int>& ranks) {
   std::string stem = fmt::format("ranks {}", fmt::join(ranks, ","));
   std::lock_guard lock(mutex_);
   return fmt::format("{} #{}", stem, ++times_made_[{"", ranks}]);
+}
+
+void World::give_name_back(const std::vector<int>& ranks) {
+  std::lock_guard lock(mutex_);
+  --times_made_[{"", ranks}];
 }
 
 Status World::destroy_group(const std::string& name) {

@@ -177,8 +177,11 @@ void reduce_scaled(const Row& row, const Reduction& reduction, const Operands& o
 }  // namespace
 
 Status check_reduction(const Reduction& reduction) {
-  const Row& row = row_of(reduction.dtype);
   const ReduceKind kind = reduction.op.kind;
+  if (static_cast<size_t>(kind) >= all_reduce_kinds().size() || element_bytes(reduction.dtype) == 0)
+    return {ErrorCode::argument, fmt::format("reduction number {} of dtype number {} is none that there is", static_cast<int>(kind),
+                                             static_cast<int>(reduction.dtype))};
+  const Row& row = row_of(reduction.dtype);
   const std::string_view op = name_of(kind);
   const std::string_view dtype = name_of(reduction.dtype);
   if (row.sum.family == nullptr) return refused("{} of {}: numbers of this dtype can be moved, not reduced", op, dtype);

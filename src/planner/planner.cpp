@@ -103,7 +103,7 @@ Status Planner::check_possible(const Override& rule, const Query& query) const {
   else if (includes(algorithm.need, Need::peer_memory) && !query.neighbours)
     reason = fmt::format("{} needs all ranks on one host", algorithm.name);
   else if (!includes(available_to(query), algorithm.need))
-    reason = fmt::format("{} reads the peers' own memory, which is not permitted here or not one block in this call", algorithm.name);
+    reason = fmt::format("{} reads the peers' own memory, which is not permitted here", algorithm.name);
   if (reason.empty()) return Status::success();
   return Status(ErrorCode::argument,
                 fmt::format("UNISONO_PLAN: \"{}\" cannot be followed for {} of {} among {} ranks: {}. There are {}",

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -62,6 +63,11 @@ Arena::Arena(Descriptor descriptor, std::shared_ptr<Mapping> mapping)
 
 Result<std::unique_ptr<Arena>> Arena::create(int64_t bytes) {
   bytes = round_up(bytes, page_bytes);
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < static_cast<rlim_t>(bytes))
+    return Status(ErrorCode::resource, fmt::format("an arena takes a file of {} (most of it empty), and files may have {} here; raise it "
+                                                   "with `ulimit -f unlimited`, or lower UNISONO_ARENA", readable_size(bytes),
+                                                   readable_size(static_cast<int64_t>(limit.rlim_cur))));
   Descriptor descriptor(memfd_create("unisono", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor) return failed("memfd_create", bytes);
   if (ftruncate(descriptor.number(), bytes) != 0) return failed("sizing an arena", bytes);

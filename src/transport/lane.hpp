@@ -18,6 +18,7 @@
 #include <cstdint>
 
 #include "base/sizes.hpp"
+#include "transport/note.hpp"
 
 namespace unisono {
 
@@ -107,6 +108,7 @@ struct ArenaHead {
   alignas(line_bytes) std::atomic<uint32_t> bell;
   std::atomic<uint32_t> sleepers;
   alignas(line_bytes) std::atomic<uint32_t> goodbye;  // 0, or how the owner left: see Goodbye
+  alignas(line_bytes) Note waiting;  // in which call the owner has been waiting for a while, or gave up; empty: in none
   alignas(line_bytes) BoardEntry board[board_entries];
 };
 

@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <cerrno>
 
 namespace unisono {
 namespace {
@@ -12,24 +13,25 @@ constexpr int64_t most_bytes_at_once = 1 << 30;  // one call moves at most 2 GiB
 
 }  // namespace
 
-bool read_memory_of(const Neighbour& neighbour, void* target, uint64_t address, int64_t bytes) {
+ReadOutcome read_memory_of(const Neighbour& neighbour, void* target, uint64_t address, int64_t bytes) {
   auto* to = static_cast<std::byte*>(target);
   while (bytes > 0) {
     auto part = static_cast<size_t>(std::min(bytes, most_bytes_at_once));
     iovec local{to, part}, remote{reinterpret_cast<void*>(address), part};
     ssize_t moved = process_vm_readv(neighbour.pid, &local, 1, &remote, 1, 0);
-    if (moved <= 0) return false;
+    if (moved <= 0) return moved < 0 && errno == ESRCH ? ReadOutcome::gone : ReadOutcome::failed;
     to += moved;
     address += static_cast<uint64_t>(moved);
     bytes -= moved;
   }
-  return true;
+  return ReadOutcome::done;
 }
 
 bool can_read_memory_of(const Neighbour& neighbour) {
   uint64_t magic = 0;
   uint64_t address = neighbour.head().own_address + offsetof(ArenaHead, magic);
-  return neighbour.pid > 0 && read_memory_of(neighbour, &magic, address, sizeof(magic)) && magic == arena_magic;
+  return neighbour.pid > 0 && read_memory_of(neighbour, &magic, address, sizeof(magic)) == ReadOutcome::done &&
+         magic == arena_magic;
 }
 
 }  // namespace unisono

@@ -11,7 +11,8 @@ namespace unisono {
 // Whether this process may read that one's memory; asked once, by reading the magic of its arena at its own address.
 bool can_read_memory_of(const Neighbour& neighbour);
 
-// False when not everything could be read: the process is gone, or the address is not its own.
-bool read_memory_of(const Neighbour& neighbour, void* target, uint64_t address, int64_t bytes);
+// `gone`: there is no such process any more. `failed`: it may not be read, or the address is not its own; errno says which.
+enum class ReadOutcome { done, gone, failed };
+ReadOutcome read_memory_of(const Neighbour& neighbour, void* target, uint64_t address, int64_t bytes);
 
 }  // namespace unisono

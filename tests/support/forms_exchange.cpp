@@ -121,8 +121,9 @@ Started start_gather_into_tensor(const Scene& scene) {
             EXPECT_EQ(output.shape(), scene.is_root() ? (Shape{count * scene.ranks(), 1}) : Shape{1});
             auto* data = static_cast<const std::byte*>(output.data());
             const int64_t element = element_bytes(scene.trial.dtype);
-            if (!scene.is_root())
+            if (!scene.is_root()) {
               EXPECT_TRUE(std::all_of(data, data + element, [](std::byte byte) { return byte == std::byte{0}; }));
+            }
             for (int rank = 0; rank < scene.ranks() && scene.is_root(); ++rank)
               EXPECT_EQ(scene.given(rank).difference(data + rank * count * element, 0, count), -1) << "piece " << rank;
           }};

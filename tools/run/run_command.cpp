@@ -69,7 +69,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
   run->add_flag("--no-prefix", *no_prefix, "pass lines on without the rank in front");
   run->add_option("--grace", options->grace_s, "seconds from SIGTERM to SIGKILL when ranks are ended")
       ->capture_default_str();
-  run->add_option("--env", options->environment, "NAME=VALUE for every rank; may be repeated")->take_all()->expected(1);
+  run->add_option("--env", options->environment, "NAME=VALUE for every rank; may be repeated")->take_all()->expected(1)->allow_extra_args(false);
   take_the_rest_as_it_is(*run);
 
   run->callback([run, options, no_prefix, has_ranks, &exit_code] {

@@ -2,8 +2,13 @@
 #include "tools/show/show_commands.hpp"
 
 #include <fmt/format.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <memory>
+#include <optional>
 
 #include "base/cores.hpp"
 #include "base/sizes.hpp"
@@ -16,8 +21,29 @@ namespace {
 struct ExplainLine {
   std::string collective = "all_reduce", bytes = "1M", plan;
   int ranks = 2, root = 0, cores = 0;
-  bool peer_reads = false;
+  std::optional<bool> peer_reads;  // otherwise as it is here
 };
+
+// Whether ranks that one launcher starts may read each other's own memory on this machine: two children try.
+bool siblings_may_read() {
+  int word = 42;
+  const pid_t owner = fork();
+  if (owner == 0)
+    while (true) pause();
+  const pid_t reader = fork();
+  if (reader == 0) {
+    int copy = 0;
+    iovec local{&copy, sizeof(copy)}, remote{&word, sizeof(word)};
+    _exit(process_vm_readv(owner, &local, 1, &remote, 1, 0) == sizeof(copy) && copy == word ? 0 : 1);
+  }
+  int status = 1;
+  if (reader > 0) waitpid(reader, &status, 0);
+  if (owner > 0) {
+    kill(owner, SIGKILL);
+    waitpid(owner, nullptr, 0);
+  }
+  return owner > 0 && reader > 0 && status == 0;
+}
 
 int complain(const std::string& command, const Status& status) {
   fmt::print(stderr, "unisono {}: {}\n", command, status.text());
@@ -42,7 +68,7 @@ int explain_line(const ExplainLine& line) {
   request.query.root = line.root;
   request.query.bytes = *bytes;
   request.query.crowded = line.ranks > cores;
-  request.query.peer_reads = line.peer_reads;
+  request.query.peer_reads = line.peer_reads ? *line.peer_reads : settings->peer_reads != "off" && siblings_may_read();
   request.rules = *rules;
   auto text = explain(request);
   if (!text.ok()) return complain("explain", text.status());
@@ -71,7 +97,8 @@ void add_explain_command(CLI::App& app, int& exit_code) {
   explain->add_option("--root", line->root, "of rooted collectives")->capture_default_str();
   explain->add_option("--cores", line->cores, "usable cores; this machine's by default");
   explain->add_option("--plan", line->plan, "overrides, as in UNISONO_PLAN");
-  explain->add_flag("--peer-reads", line->peer_reads, "as if ranks may read each other's own memory");
+  explain->add_flag_callback("--peer-reads", [line] { line->peer_reads = true; }, "as if ranks may read each other's own memory");
+  explain->add_flag_callback("--no-peer-reads", [line] { line->peer_reads = false; }, "as if they may not; by default it is tried");
   explain->callback([line, &exit_code] { exit_code = explain_line(*line); });
 }
 
