@@ -4,15 +4,34 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <random>
 #include <thread>
 
 #include "base/sizes.hpp"
 #include "tests/support/children.hpp"
+#include "transport/headroom.hpp"
+
+namespace {
+
+std::atomic<int64_t> most_asked_of_the_kernel = 0, too_much = INT64_MAX;
+
+}  // namespace
+
+// What the library asks the kernel for, seen on the way. Too much is never asked for in earnest: the kernel would begin to
+// give it, and end by killing.
+extern "C" int fallocate(int descriptor, int mode, off_t offset, off_t bytes) {
+  const bool takes = mode == 0;  // otherwise memory is given back
+  if (takes && bytes > most_asked_of_the_kernel) most_asked_of_the_kernel = bytes;
+  if (!takes || bytes < too_much) return static_cast<int>(syscall(SYS_fallocate, descriptor, mode, offset, bytes));
+  errno = ENOSPC;
+  return -1;
+}
 
 namespace unisono {
 namespace {
@@ -137,6 +156,24 @@ TEST(Arena, only_what_is_taken_costs_memory) {
   take(*arena, 1_MiB);
   ASSERT_EQ(fstat(arena->descriptor(), &file), 0);
   EXPECT_EQ(file.st_blocks * 512, 1_MiB);
+}
+
+// Under a memory limit the kernel kills whoever takes too much, so it must not even be asked.
+TEST(Arena, more_than_the_system_can_give_is_refused_before_it_is_taken) {
+  const int64_t there = memory_headroom().bytes;
+  if (there > 16 * 1024_GiB) GTEST_SKIP() << "the system does not say what it has";
+  too_much = round_up(2 * there, page);
+  auto arena = arena_of(too_much + page);
+  most_asked_of_the_kernel = 0;
+  auto offset = arena->take(too_much, "a test");
+  ASSERT_FALSE(offset.ok());
+  EXPECT_EQ(offset.status().code(), ErrorCode::memory);
+  for (const char* word : {"a test needs ", "may still be taken", "limited by"})
+    EXPECT_NE(offset.status().text().find(word), std::string::npos) << offset.status().text();
+  EXPECT_EQ(most_asked_of_the_kernel, 0) << "fallocate was called to take it";
+  EXPECT_EQ(arena->taken_bytes(), 0) << "what could not be had is not taken";
+  EXPECT_EQ(take(*arena, page), 0);
+  EXPECT_EQ(most_asked_of_the_kernel, page) << "fallocate is not seen by this test";
 }
 
 TEST(Arena, a_forked_child_has_not_got_it) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "tests/argument_rows.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/children.hpp"
@@ -85,12 +87,29 @@ TEST(Arguments, roots_outside_the_group_are_refused) { expect_all_refused(root_r
 TEST(Arguments, operations_without_a_meaning_are_refused) { expect_all_refused(operation_refusals()); }
 TEST(Arguments, comm_func_refuses_as_the_other_dialect_does) { expect_all_refused(comm_func_refusals()); }
 
+// Tensors that begin `off` bytes beside where their elements would like to; the bytes around them stay as they are.
+template <typename T>
+void expect_sums(const TestWorld& world, DType dtype, int64_t count, size_t off) {
+  const size_t bytes = static_cast<size_t>(count) * sizeof(T);
+  std::vector<T> numbers(static_cast<size_t>(count)), sums(numbers.size());
+  const int ranks = world.ranks(), ranks_sum = ranks * (ranks - 1) / 2;
+  for (size_t index = 0; index < numbers.size(); ++index) {
+    numbers[index] = static_cast<T>(static_cast<int>(index % 100) + 1000 * world.rank());
+    sums[index] = static_cast<T>(ranks * static_cast<int>(index % 100) + 1000 * ranks_sum);
+  }
+  std::vector<char> memory(bytes + 16, 'x'), wanted = memory;
+  std::memcpy(memory.data() + off, numbers.data(), bytes);
+  std::memcpy(wanted.data() + off, sums.data(), bytes);
+  distributed::all_reduce({memory.data() + off, dtype, Shape{count}}, {.group = world.group()});
+  EXPECT_TRUE(memory == wanted) << name_of(dtype) << " " << off << " bytes beside, on rank " << world.rank();
+}
+
 TEST(Arguments, a_misaligned_tensor_is_no_error) {
   for_each_world(ranks({1, 3}).with(Kind::threads), [](TestWorld& world) {
-    std::vector<char> bytes(4 * 1000 + 1);
-    distributed::all_reduce({bytes.data() + 1, DType::float32, Shape{1000}}, {.group = world.group()});
-    distributed::all_reduce({bytes.data() + 3, DType::int16, Shape{13}}, {.group = world.group()});
-    EXPECT_EQ(bytes, std::vector<char>(bytes.size()));
+    expect_sums<float>(world, DType::float32, 1000, 1);
+    expect_sums<float>(world, DType::float32, 100'000, 2);
+    expect_sums<int16_t>(world, DType::int16, 13, 3);
+    expect_sums<double>(world, DType::float64, 50, 7);
   });
 }
 

@@ -47,9 +47,9 @@ void expect_stream_ends(const StreamScene& scene) {
   });
   EXPECT_TRUE(await([&] { return signs[0].ready == scene.ranks && signs[0].rounds >= scene.rounds_before; }));
   for (const int64_t until_ns = now_ns() + scene.nanoseconds_after; now_ns() < until_ns;) continue;
-  const int64_t killed_ns = now_ns();
-  for (int victim : scene.victims) children.kill(victim);
+  const int64_t killed_ns = children.kill_together(scene.victims);
   std::vector<Ending> endings = children.wait();
+  for (int victim : scene.victims) EXPECT_TRUE(endings[static_cast<size_t>(victim)].killed_by(SIGKILL)) << endings[static_cast<size_t>(victim)].output;
   for (int rank = 0; rank < scene.ranks; ++rank) {
     if (std::find(scene.victims.begin(), scene.victims.end(), rank) != scene.victims.end()) continue;
     EXPECT_TRUE(endings[static_cast<size_t>(rank)].succeeded()) << endings[static_cast<size_t>(rank)].output;
@@ -109,7 +109,7 @@ TEST(DeathInStreams, of_two_at_random_moments_is_told_within_a_second) {
   traces.expect_none_left();
 }
 
-// Nobody is there to tidy up: all are stopped first, so that none lives to see another's death and leaves in good order.
+// Nobody is there to tidy up.
 TEST(DeathInStreams, of_everybody_at_once_leaves_nothing_behind) {
   Traces traces;
   for (int round = 0; round < kills(10); ++round) {
@@ -119,9 +119,7 @@ TEST(DeathInStreams, of_everybody_at_once_leaves_nothing_behind) {
       as_rank(rank, choice, [&](TestWorld& world) { stream(world, signs[0].rounds); });
     });
     EXPECT_TRUE(await([&] { return signs[0].rounds > round % 3; }));
-    for (int rank = 0; rank < 4; ++rank) children.signal(rank, SIGSTOP);
-    for (int rank = 0; rank < 4; ++rank) children.await_stopped(rank);
-    for (int rank = 0; rank < 4; ++rank) children.kill(rank);
+    children.kill_together({0, 1, 2, 3});
     for (const Ending& ending : children.wait()) EXPECT_TRUE(ending.killed_by(SIGKILL)) << ending.output;
     traces.expect_none_left();
   }

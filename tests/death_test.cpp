@@ -148,6 +148,36 @@ TEST_F(Death, leaves_the_groups_alone_that_do_not_need_the_dead) {
   }
 }
 
+// Rank 2 dies in a group that the others have left: nobody will touch their lanes any more.
+TEST_F(Death, of_the_last_member_gives_back_the_memory_of_a_destroyed_group) {
+  SharedArray<Signs> signs(1);
+  WorldChoice choice{.size = 3};
+  Children children(3, [&](int rank) {
+    as_rank(rank, choice, [&](TestWorld& world) {
+      const int64_t before = world.world().arena_taken_bytes();
+      GroupHandle group = distributed::new_group({0, 1, 2}, {.name = "destroyed"});
+      expect_works(world, group);
+      EXPECT_GT(world.world().arena_taken_bytes(), before);
+      if (rank != 2) distributed::destroy_process_group(group);
+      signs[0].ready += 1;
+      if (rank == 2) await([] { return false; });
+      EXPECT_TRUE(await([&] { return signs[0].ready == 3; }));
+      // The lane is looked after whenever a group is destroyed, and not given back as long as rank 2 lives.
+      const auto sweep = [] { distributed::destroy_process_group(distributed::new_group({distributed::get_rank()})); };
+      sweep();
+      EXPECT_GT(world.world().arena_taken_bytes(), before);
+      signs[0].rounds += 1;
+      EXPECT_TRUE(await([&] { return !world.world().how_lost(2).empty(); }));
+      sweep();
+      EXPECT_EQ(world.world().arena_taken_bytes(), before);
+    });
+  });
+  EXPECT_TRUE(await([&] { return signs[0].rounds == 2; }));
+  children.kill(2);
+  std::vector<Ending> endings = children.wait();
+  for (size_t rank : {0u, 1u}) EXPECT_TRUE(endings[rank].succeeded()) << endings[rank].output;
+}
+
 // The victim has what it came for and dies while the others may still be taking theirs.
 TEST_F(Death, of_a_rank_that_is_done_with_a_call_does_not_fail_it_for_the_others) {
   const int rounds = small_run() ? 4 : full_run() ? 200 : 20;

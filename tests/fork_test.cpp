@@ -29,8 +29,9 @@ void in_a_forked_child(const std::function<void()>& body, const std::function<vo
   fflush(nullptr);
   const pid_t child = fork();
   if (child == 0) {
+    const FailuresSince start;
     body();
-    if (::testing::Test::HasFailure()) _exit(100);
+    if (start.any()) _exit(100);
     end();
     _exit(101);
   }

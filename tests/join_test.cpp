@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <thread>
 
+#include "base/cores.hpp"
 #include "group/launch.hpp"
 #include "tests/support/losses.hpp"
 
@@ -46,6 +48,16 @@ void expect_init_error(const Outcome& outcome, const std::vector<std::string>& w
   for (const std::string& word : words)
     EXPECT_NE(outcome.text().find(word), std::string::npos) << outcome.text() << "\nshould say " << word;
   EXPECT_LT(outcome.took_s(), within_s) << outcome.text();
+}
+
+// Rank 0 has the memory of as many ranks, its own included: their hellos have come to it.
+bool has_heard_of(pid_t host, int ranks) {
+  int arenas = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", host))) {
+    std::error_code gone;  // a descriptor may be closed while we look
+    arenas += std::filesystem::read_symlink(entry, gone).string().starts_with("/memfd:unisono");
+  }
+  return arenas == ranks;
 }
 
 TEST(Join, ranks_that_cannot_be_are_refused_at_once) {
@@ -192,20 +204,32 @@ TEST(Join, thirty_two_ranks_meet_on_any_machine) {
   }).wait());
 }
 
+// Whoever may use the fewest cores decides for all: a plan must be the same everywhere.
+TEST(Join, the_cores_of_one_rank_count_for_all) {
+  const int there = count(affinity());
+  for (int64_t fewest : {1, 2, 5000}) {
+    WorldChoice choice{.size = 3};
+    expect_all_succeeded(Children(3, [&](int rank) {
+      WorldChoice mine = choice;
+      mine.settings.cores = rank == 1 ? fewest : 5000;
+      as_rank(rank, mine, [&](TestWorld& world) {
+        EXPECT_EQ(world.world().cores(), std::min(static_cast<int>(fewest), there));
+        EXPECT_EQ(world.world().crowded(), world.world().cores() < 3);
+        expect_works(world);
+      });
+    }).wait());
+  }
+}
+
 // While rank 3 is awaited, rank 2 dies: it is missing, too, unless it comes again.
 TEST(Join, a_rank_killed_while_it_waits_is_missing) {
-  SharedArray<Signs> signs(1);
   Outcomes outcomes(3);
-  WorldChoice choice{.settings = patient(1)};
-  Children children(3, [&](int rank) {
-    signs[0].ready += 1;
-    join_and_note(rank, choice, {rank, 4}, outcomes);
-  });
-  EXPECT_TRUE(await([&] { return signs[0].ready == 3; }));
-  children.await_asleep(2);
+  WorldChoice choice{.settings = patient(2)};
+  Children children(3, [&](int rank) { join_and_note(rank, choice, {rank, 4}, outcomes); });
+  EXPECT_TRUE(await([&] { return has_heard_of(children.pid(0), 3); }));
   children.kill(2);
   children.wait();
-  for (int index : {0, 1}) expect_init_error(outcomes.of(index), {"2 of 4 ranks joined", "missing: 2, 3."}, 2);
+  for (int index : {0, 1}) expect_init_error(outcomes.of(index), {"2 of 4 ranks joined", "missing: 2, 3."}, 4);
 }
 
 TEST(Join, a_rank_killed_while_it_waits_may_come_again) {
@@ -227,14 +251,12 @@ TEST(Join, a_rank_killed_while_it_waits_may_come_again) {
 TEST(Join, a_rank_stopped_on_the_way_is_named_at_the_deadline) {
   SharedArray<Signs> signs(1);
   Outcomes outcomes(3);
-  WorldChoice choice{.settings = patient(1)};
+  WorldChoice choice{.settings = patient(2)};
   Children children(3, [&](int rank) {
     if (rank == 1) { EXPECT_TRUE(await([&] { return signs[0].go == 1; })); }
-    signs[0].ready += 1;
     join_and_note(rank, choice, {rank, 3}, outcomes);
   });
-  EXPECT_TRUE(await([&] { return signs[0].ready == 2; }));
-  children.await_asleep(2);
+  EXPECT_TRUE(await([&] { return has_heard_of(children.pid(0), 2); }));
   children.signal(2, SIGSTOP);
   children.await_stopped(2);
   signs[0].go = 1;
@@ -242,7 +264,7 @@ TEST(Join, a_rank_stopped_on_the_way_is_named_at_the_deadline) {
   children.signal(2, SIGCONT);
   expect_all_succeeded(children.wait());
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(outcomes.of(rank).code, ErrorCode::init) << outcomes.of(rank).text();
-  for (int rank : {0, 1}) expect_init_error(outcomes.of(rank), {": 2. Are they stopped?"}, 2);
+  for (int rank : {0, 1}) expect_init_error(outcomes.of(rank), {": 2. Are they stopped?"}, 4);
 }
 
 TEST(Join, variables_that_say_nothing_sensible_are_named_with_their_value) {

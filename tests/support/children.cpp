@@ -18,7 +18,16 @@
 namespace unisono::testing {
 namespace {
 
+int failed_parts() {
+  const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  const int parts = test ? test->result()->total_part_count() : 0;
+  int failed = 0;
+  for (int part = 0; part < parts; ++part) failed += test->result()->GetTestPartResult(part).failed();
+  return failed;
+}
+
 [[noreturn]] void run_child(int index, int output, const std::function<void(int)>& body) {
+  const FailuresSince start;
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
   try {
@@ -27,7 +36,7 @@ namespace {
     ADD_FAILURE() << "child " << index << " threw " << error.what();
   }
   fflush(nullptr);
-  _exit(::testing::Test::HasFailure() ? 1 : 0);
+  _exit(start.any() ? 1 : 0);
 }
 
 // The letter that /proc gives for what a thread is doing.
@@ -39,6 +48,9 @@ char state_of(pid_t process, pid_t thread) {
 }
 
 }  // namespace
+
+FailuresSince::FailuresSince() : before_(failed_parts()) {}
+bool FailuresSince::any() const { return failed_parts() > before_; }
 
 Children::Children(int count, const std::function<void(int)>& body) {
   fflush(nullptr);
@@ -65,6 +77,16 @@ Children::~Children() {
 
 void Children::signal(int index, int number) const { EXPECT_EQ(::kill(pid(index), number), 0); }
 void Children::kill(int index) const { signal(index, SIGKILL); }
+
+int64_t Children::kill_together(const std::vector<int>& indices) const {
+  if (indices.size() > 1) {
+    for (int index : indices) signal(index, SIGSTOP);
+    for (int index : indices) await_stopped(index);
+  }
+  const int64_t killed_ns = now_ns();
+  for (int index : indices) kill(index);
+  return killed_ns;
+}
 
 // Reads what there is, or waits for something; false when there is nothing more to come, or no more time.
 bool Children::read_once() {
@@ -95,7 +117,14 @@ bool Children::await_state(int index, const std::string& states) const {
 }
 
 void Children::await_asleep(int index) const { EXPECT_TRUE(await_state(index, "S")) << "child " << index << " does not sleep"; }
-void Children::await_stopped(int index) const { EXPECT_TRUE(await_state(index, "Tt")) << "child " << index << " runs on"; }
+
+// The kernel says so once the last of its threads has stopped.
+void Children::await_stopped(int index) const {
+  EXPECT_TRUE(await([&] {
+    siginfo_t info = {};
+    return waitid(P_PID, static_cast<id_t>(pid(index)), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid(index);
+  })) << "child " << index << " runs on";
+}
 
 std::vector<Ending> Children::wait() {
   while (read_once()) continue;

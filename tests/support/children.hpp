@@ -14,6 +14,16 @@
 
 namespace unisono::testing {
 
+// Whether an expectation failed since this was made. A forked child has its parent's failures too, which are none of its own.
+class FailuresSince {
+ public:
+  FailuresSince();
+  bool any() const;
+
+ private:
+  int before_;
+};
+
 class Children {
  public:
   // Starts `count` processes; each runs body(index) and ends with 0, or with 1 when an expectation failed in it.
@@ -26,6 +36,8 @@ class Children {
   const std::string& output(int index) const { return at(index).output; }
   void signal(int index, int number) const;
   void kill(int index) const;
+  // When. Of several, all are stopped first, so that none lives to see another's death and ends in good order.
+  int64_t kill_together(const std::vector<int>& indices) const;
 
   // Each fails the test when what it waits for has not happened within the deadline.
   void await_output(int index, const std::string& text);

@@ -49,8 +49,7 @@ void expect_survivors_are_told(const KillScene& scene, const WaitingCall& call) 
   EXPECT_TRUE(await([&] { return signs[0].ready == scene.ranks; }));
   for (int rank = 0; rank < scene.ranks; ++rank)
     if (rank != scene.late) children.await_asleep(rank);
-  const int64_t killed_ns = now_ns();
-  for (int victim : scene.victims) children.kill(victim);
+  const int64_t killed_ns = children.kill_together(scene.victims);
   for (int rank = 0; rank < scene.ranks; ++rank)
     if (rank != scene.late && !contains(scene.victims, rank)) { EXPECT_TRUE(await([&] { return outcomes.of(rank).was_made(); })); }
   signs[0].go = 1;

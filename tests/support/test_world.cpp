@@ -82,11 +82,12 @@ std::vector<Ending> run_processes(int count, const Settings& settings, const Bod
     EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
     pid_t child = fork();
     if (child == 0) {
+      const FailuresSince start;
       dup2(ends[1], STDOUT_FILENO);
       dup2(ends[1], STDERR_FILENO);
       run_rank({rank, count, job, false}, settings, body);
       fflush(nullptr);
-      _exit(::testing::Test::HasFailure() ? 1 : 0);
+      _exit(start.any() ? 1 : 0);
     }
     close(ends[1]);
     children.push_back(child);
