@@ -232,6 +232,16 @@ TEST(Join, a_rank_killed_while_it_waits_is_missing) {
   for (int index : {0, 1}) expect_init_error(outcomes.of(index), {"2 of 4 ranks joined", "missing: 2, 3."}, 4);
 }
 
+TEST(Join, a_rank_0_that_died_is_said_to_have_been_there) {
+  Outcomes outcomes(3);
+  WorldChoice choice{.settings = patient(2)};
+  Children children(3, [&](int rank) { join_and_note(rank, choice, {rank, 4}, outcomes); });
+  EXPECT_TRUE(await([&] { return has_heard_of(children.pid(0), 3); }));
+  children.kill(0);
+  children.wait();
+  for (int index : {1, 2}) expect_init_error(outcomes.of(index), {"rank 0", "was there, went away without a word", "did it die?"}, 4);
+}
+
 TEST(Join, a_rank_killed_while_it_waits_may_come_again) {
   SharedArray<Signs> signs(1);
   WorldChoice choice{.size = 3, .job = unique_job(), .settings = patient(20)};

@@ -1,5 +1,6 @@
-// The caller's promise: what an asynchronous call returns. Thread-safe; dropping it is safe too, since the library keeps
-// the buffers alive until the call is over.
+// The caller's promise: what an asynchronous call returns. Thread-safe, and safe to drop: the call goes on. What the library
+// made itself (the results of comm_func) lives until the call is over; memory that a TensorView borrows is the caller's, and
+// must live as long.
 #pragma once
 
 #include <memory>

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 
 #include <ctime>
+#include <utility>
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
@@ -30,7 +31,7 @@ Status squatted(const PeerIdentity& who, const JoinRequest& request) {
                                        "end it or choose another UNISONO_JOB", request.job, who.uid, who.pid)};
 }
 
-Result<Descriptor> find_host(const JoinRequest& request) {
+Result<Descriptor> find_host(const JoinRequest& request, bool met_before) {
   for (int attempt = 0; !request.deadline.passed(); ++attempt) {
     auto outcome = connect_to(meeting_place(request.job));
     if (!outcome.ok()) return outcome.status();
@@ -42,8 +43,9 @@ Result<Descriptor> find_host(const JoinRequest& request) {
     }
     rest(attempt);
   }
-  return Status(ErrorCode::init, fmt::format("rank {} of {} waited for rank 0 of job \"{}\", which has not appeared on this "
-                                             "machine; was it started?", request.rank, request.size, request.job));
+  return Status(ErrorCode::init, fmt::format("rank {} of {} waited for rank 0 of job \"{}\", which {}", request.rank, request.size,
+                                             request.job, met_before ? "was there, went away without a word, and has not come back; did it die?"
+                                                                     : "has not appeared on this machine; was it started?"));
 }
 
 Result<JoinReceived> next_message(const Descriptor& host, const JoinRequest& request) {
@@ -69,9 +71,10 @@ Status tell_host(const Descriptor& host, const JoinMessage& message, std::span<c
   return hung_up(sent) ? Status::success() : sent;
 }
 
-// One visit to rank 0: everybody's arena, or the reason why not. `again` is set when it asked us to come back later.
+// One visit to rank 0: everybody's arena, or the reason why not. `again` says whether it is a further one, and is set when it
+// asked us to come back later.
 Result<Joined> visit_host(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine, bool& again) {
-  auto host = find_host(request);
+  auto host = find_host(request, std::exchange(again, false));
   if (!host.ok()) return host.status();
   Joined joined;
   RETURN_IF_ERROR(tell_host(*host, hello, mine));
@@ -136,8 +139,8 @@ Result<Joined> join(const JoinRequest& request, const Arena& arena) {
   hello.flag = register_global_barrier();
   hello.probe = head.probe;
   const int mine[] = {arena.descriptor(), reading.number()};
+  bool again = false;
   for (int attempt = 0;; ++attempt) {
-    bool again = false;
     auto joined = request.rank == 0 ? host_world(request, hello, mine) : visit_host(request, hello, mine, again);
     if (again) {
       rest(attempt);

@@ -59,8 +59,7 @@ struct LaneControl {
   std::atomic<uint64_t> tiles;                         // where the owner's tiles begin in its arena; 0 before they exist
   std::atomic<uint64_t> input_address, output_address; // of the call at hand, for peers that read private memory
   // trouble line
-  alignas(line_bytes) std::atomic<uint64_t> abort;  // 0, or the first fault: code << 56 | reporting member << 32 | call
-  std::atomic<uint32_t> attention;                  // somebody died, left, or judged: look closer
+  alignas(line_bytes) std::atomic<uint64_t> abort;  // 0, or the first fault: code << 56 | reporting member << 32 | the rank to blame
   // group lines
   alignas(line_bytes) std::atomic<uint64_t> verdicts[max_ring];  // call << 32 | one member << 16 | the other
   alignas(line_bytes) std::atomic<uint64_t> arrivals; // call << 32 | how many have arrived
