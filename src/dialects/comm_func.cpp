@@ -41,9 +41,11 @@ Status make_output(Tensor& output, DType dtype, const Shape& shape) {
   return Status::success();
 }
 
+CommHandlePtr handle_of(const WorkPtr& work) { return work ? std::make_shared<CommHandle>(work) : nullptr; }
+
 TensorAndHandle deliver_pair(Group& group, Call call, const Status& checked, Tensor output, bool async_op) {
   WorkPtr work = deliver(group, std::move(call), checked, {async_op, {}, output.storage()});
-  return {std::move(output), work ? std::make_shared<CommHandle>(work) : nullptr};
+  return {std::move(output), handle_of(work)};
 }
 
 namespace {

@@ -11,8 +11,6 @@
 namespace unisono::comm_func {
 namespace {
 
-CommHandlePtr handle_of(const WorkPtr& work) { return work ? std::make_shared<CommHandle>(work) : nullptr; }
-
 // The parts of the count matrix, as lists of parts of both tensors and in bytes for everybody.
 Status use_counts(std::span<const int64_t> counts, const TensorView& output, const TensorView& input, const Group& group, Call& call) {
   const int me = group.me(), ranks = group.size();

@@ -220,7 +220,7 @@ bool Run::read_peer(const Step& step, int64_t tile) {
 bool Run::read_private(int peer, std::byte* target, uint64_t address, int64_t bytes) {
   const ReadOutcome outcome = read_memory_of(lanes_.member(peer), target, address, bytes);
   if (outcome == ReadOutcome::failed)
-    failure_ = {ErrorCode::resource, fmt::format("the memory of rank {} (pid {}) cannot be read any more: {}", lanes_.member(peer).rank,
+    failure_ = {ErrorCode::resource, fmt::format("the memory of rank {} (pid {}) cannot be read any more: {}; UNISONO_PEER_READS=off does without", lanes_.member(peer).rank,
                                                  lanes_.member(peer).pid, std::strerror(errno))};
   return outcome == ReadOutcome::done;
 }

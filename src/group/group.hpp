@@ -128,10 +128,9 @@ class Group : public std::enable_shared_from_this<Group> {
     try {
       return step();
     } catch (...) {
-      return break_group(met_by_surprise());
+      return break_group(fault_here(thrown_status()));
     }
   }
-  Status met_by_surprise() const;
   Status perform_inline(const Call& call);
   Bed bed() const;
   Status enqueue(std::initializer_list<std::shared_ptr<CallWork>> works);
@@ -159,7 +158,7 @@ class Group : public std::enable_shared_from_this<Group> {
   double waited_s() const;
   Status timed_out(double waited_s) const;
   std::string who_is_missing() const;
-  Status could_not_read() const;
+  Status fault_here(const Status& cause) const;
   Status broken_status() const;
   Status gone_status() const;
   Status break_group(Status status);

@@ -28,7 +28,7 @@ Status Group::examine() {
   if (left_.load(std::memory_order_relaxed)) return gone_status();
   if (lanes_.mine().abort.load(std::memory_order_acquire) != 0) return broken_status();
   if (current_.announced) RETURN_IF_ERROR(examine_differences());
-  if (!run_.failure().ok()) return break_group(could_not_read());
+  if (!run_.failure().ok()) return break_group(fault_here(run_.failure()));
   RETURN_IF_ERROR(examine_members());
   return examine_clock();
 }
@@ -177,14 +177,9 @@ Status Group::broken_status() const {
   return {code, std::string(text, strnlen(text, cause_bytes)), static_cast<int32_t>(packed & 0xffffffff)};
 }
 
-Status Group::could_not_read() const {
-  return {run_.failure().code(), fmt::format("rank {}: {}; {}. This group is broken: make a new one, and set UNISONO_PEER_READS=off",
-                                             world_rank(me()), run_.failure().message(), call_text()), world_rank(me())};
-}
-
-Status Group::met_by_surprise() const {
-  const Status thrown = thrown_status();
-  return {thrown.code(), fmt::format("rank {}: {}; {}. This group is broken: make a new one", world_rank(me()), thrown.message(), call_text()),
+// A fault of this rank's own, in the call at hand.
+Status Group::fault_here(const Status& cause) const {
+  return {cause.code(), fmt::format("rank {}: {}; {}. This group is broken: make a new one", world_rank(me()), cause.message(), call_text()),
           world_rank(me())};
 }
 
