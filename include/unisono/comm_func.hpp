@@ -68,4 +68,25 @@ CommHandlePtr all_to_all_v_c(TensorView output, const TensorView& input, std::sp
 Tensor broadcast(const TensorView& tensor, Rank src = 0, const GroupName& group = world);
 void barrier(const GroupName& group = world);
 
+// From one rank to another. Small tensors are on their way when send returns; large ones have been taken.
+void send(const TensorView& tensor, Rank dst = 0, const GroupName& group = world, int tag = 0);
+// A new tensor with the shape and dtype of `tensor`, whose contents are ignored; they must be those of what was sent.
+Tensor recv(const TensorView& tensor, Rank src = 0, const GroupName& group = world, int tag = 0);
+CommHandlePtr isend(const TensorView& tensor, Rank dst = 0, const GroupName& group = world, int tag = 0);
+TensorAndHandle irecv(const TensorView& tensor, Rank src = 0, const GroupName& group = world, int tag = 0);
+
+// One letter of a batch. To receive, a shape is enough where recv_dtype is given.
+struct P2POp {
+  enum class Kind { isend, irecv };
+  Kind op = Kind::isend;
+  TensorView tensor = {};
+  Rank peer = 0;
+  GroupName group = world;
+  int tag = 0;
+  std::optional<DType> recv_dtype = {};
+};
+// Sends and receives all of them, in any order. What was received stands in the place of its operation; a zero of shape (1,)
+// in that of a send.
+std::vector<Tensor> batch_isend_irecv(std::span<const P2POp> operations);
+
 }  // namespace unisono::comm_func

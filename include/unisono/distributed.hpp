@@ -92,6 +92,21 @@ struct AllToAllOptions {
   std::optional<double> timeout_s = {};
 };
 
+struct LetterOptions {
+  GroupHandle group = {};
+  int tag = 0;  // a letter meets the receive with its tag, in the order sent
+  std::optional<double> timeout_s = {};
+  std::optional<int> group_peer = {};  // instead of dst or src: a rank of the group
+};
+// One letter of a batch.
+struct P2POp {
+  enum class Kind { isend, irecv };
+  Kind op = Kind::isend;
+  TensorView tensor = {};
+  std::optional<Rank> peer = {};  // none: receive from any rank
+  LetterOptions options = {};
+};
+
 // The result is written into `tensor` on every rank.
 WorkPtr all_reduce(TensorView tensor, const AllReduceOptions& options = {});
 // Element i of `tensor_list` becomes rank i's `tensor`. Sizes may differ where element i has rank i's size.
@@ -115,6 +130,17 @@ WorkPtr all_to_all_single(TensorView output, TensorView input, const AllToAllOpt
 WorkPtr broadcast(TensorView tensor, const BroadcastOptions& options = {});
 // Returns once every rank has come.
 WorkPtr barrier(const Options& options = {});
+
+// From one rank to another. Small tensors are on their way when send returns; large ones have been taken. Sizes and dtypes
+// must agree: MismatchError on the receiver, and on the sender where it still waits.
+void send(TensorView tensor, Rank dst, const LetterOptions& options = {});
+// From `src`, or from any rank where none is given. Returns who sent it; -1 on ranks outside the group.
+Rank recv(TensorView tensor, std::optional<Rank> src = {}, const LetterOptions& options = {});
+// The same without waiting: posting never blocks. The Work of a receive knows its source_rank().
+WorkPtr isend(TensorView tensor, Rank dst, const LetterOptions& options = {});
+WorkPtr irecv(TensorView tensor, std::optional<Rank> src = {}, const LetterOptions& options = {});
+// Posts all of them at once, in any order; a Work each, but for ranks outside the group.
+std::vector<WorkPtr> batch_isend_irecv(std::span<const P2POp> operations);
 
 inline WorkPtr all_gather_single(TensorView output, TensorView input, const Options& options = {}) {
   return all_gather_into_tensor(output, input, options);

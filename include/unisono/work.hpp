@@ -21,6 +21,7 @@ class Work {
   virtual bool is_completed() const = 0;
   virtual bool is_success() const = 0;  // completed without an error
   virtual Status exception() const = 0; // ok() while running or after success
+  virtual int source_rank() const { return -1; }  // of a receive that is over: who sent it, as a rank of the world
 };
 using WorkPtr = std::shared_ptr<Work>;
 

@@ -154,4 +154,34 @@ WorkPtr deliver_with_splits(Group& group, Call&& call, const Status& checked, De
   return nullptr;
 }
 
+Envelope envelope_of(const Group& group, const LetterParts& parts) {
+  const bool sends = parts.kind == Envelope::Kind::send;
+  const char* argument = sends ? "dst" : "src";
+  Envelope envelope;
+  envelope.kind = parts.kind;
+  envelope.dtype = parts.tensor.dtype;
+  envelope.tag = parts.tag;
+  auto check = [&]() -> Status {
+    RETURN_IF_ERROR(sends ? check_tensor("tensor", parts.tensor) : check_writable("tensor", parts.tensor));
+    if (parts.timeout_s && !(*parts.timeout_s > 0)) return wrong("timeout_s is {}; it must be more than 0", *parts.timeout_s);
+    if (parts.group_peer) {
+      if (parts.peer) return wrong("give {} or group_peer, not both", argument);
+      if (*parts.group_peer < 0 || *parts.group_peer >= group.size())
+        return wrong("group_peer is {}, and group \"{}\" has {} ranks", *parts.group_peer, group.name(), group.size());
+      envelope.peer = *parts.group_peer;
+    } else if (parts.peer) {
+      RETURN_IF_ERROR(check_member(argument, *parts.peer, group));
+      envelope.peer = group.index_of(*parts.peer);
+    } else if (sends) {
+      return wrong("dst is missing: a letter is sent to one rank");
+    }
+    if (envelope.peer == group.me()) return wrong("{} is rank {}, this rank itself; copy the tensor instead", argument, group.world_rank(group.me()));
+    return Status::success();
+  };
+  throw_if_error(check());
+  envelope.data = {static_cast<std::byte*>(parts.tensor.data), parts.tensor.bytes()};
+  envelope.timeout_s = parts.timeout_s.value_or(0);
+  return envelope;
+}
+
 }  // namespace unisono

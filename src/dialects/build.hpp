@@ -41,4 +41,15 @@ WorkPtr deliver(Group& group, Call&& call, const Status& checked, Delivery deliv
 // The same for an all_to_all whose parts may differ: first every rank tells the others how much it sends to whom.
 WorkPtr deliver_with_splits(Group& group, Call&& call, const Status& checked, Delivery delivery);
 
+// A letter to or from a member of the group; what is wrong with it concerns this rank alone.
+struct LetterParts {
+  Envelope::Kind kind = Envelope::Kind::send;
+  TensorView tensor;
+  std::optional<Rank> peer;            // a global rank; none: any source
+  std::optional<int> group_peer = {};  // instead: a rank of the group
+  int tag = 0;
+  std::optional<double> timeout_s = {};
+};
+Envelope envelope_of(const Group& group, const LetterParts& parts);  // throws ArgumentError
+
 }  // namespace unisono

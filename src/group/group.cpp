@@ -29,9 +29,10 @@ Group::Group(GroupParts parts, Arena& arena)
       log_(parts_.world->log()),
       policy_(parts_.world->wait_policy(size())),
       lanes_(parts_.layout, parts_.me, parts_.members, parts_.lane_offsets),
-      links_(lanes_, arena),
+      links_(lanes_, arena, LinkUse::steps),
       exchange_(lanes_),
       run_(lanes_, links_),
+      mailbox_(*this, lanes_, arena, policy_),
       planner_(parts_.world->planner_rules()) {
   if (!policy_.global_barrier) lanes_.need_fences();
 }
@@ -252,6 +253,7 @@ void Group::leave() {
   token_.want();
   while (!token_.try_take()) token_.rest([] { return false; });
   const Status gone = gone_status();
+  mailbox_.leave(gone);
   if (current_.call) static_cast<void>(end(gone).ok());
   std::deque<std::shared_ptr<CallWork>> queue;
   {
@@ -277,6 +279,7 @@ bool Group::all_left() const {
 
 void Group::release_memory() {
   links_.close();
+  mailbox_.close();
   uint64_t tiles = lanes_.mine().tiles.load(std::memory_order_relaxed);
   if (tiles != 0) arena_.give_back(static_cast<int64_t>(tiles));
   arena_.give_back(parts_.lane_offsets[static_cast<size_t>(me())]);

@@ -19,6 +19,7 @@
 #include "engine/run.hpp"
 #include "group/announcement.hpp"
 #include "group/call_work.hpp"
+#include "group/mailbox.hpp"
 #include "group/token.hpp"
 #include "planner/planner.hpp"
 #include "transport/arena.hpp"
@@ -89,8 +90,10 @@ class Group : public std::enable_shared_from_this<Group> {
   Status abort(const std::string& why);        // any thread: frees every waiter on every rank
   Status usable() const;                       // ok, or why no call can be made
 
+  Mailbox& mailbox() { return mailbox_; }      // letters between two members, beside the calls
+
   // The progress thread's share: performs what it can of the queue; false when there was nothing to do.
-  enum class Share { idle, blocked, progressed };
+  using Share = Mailbox::Share;
   Share progress();
 
   // From the control thread.
@@ -103,6 +106,8 @@ class Group : public std::enable_shared_from_this<Group> {
   void release_memory();
 
  private:
+  friend class Mailbox;
+
   struct Current {                       // the call at work
     const Call* call = nullptr;
     std::shared_ptr<CallWork> work;      // null for an inline call
@@ -146,6 +151,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Turn turn();
   Status end(Status status);
   bool take_next();
+  Share progress_queue();
   Share turn_queue();
 
   // group/trouble.cpp: whether and why the call at work cannot go on.
@@ -179,6 +185,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Links links_;
   Exchange exchange_;
   Run run_;
+  Mailbox mailbox_;  // has a token of its own
   Planner planner_;
   Current current_;
   uint32_t number_ = 0;        // of the last call

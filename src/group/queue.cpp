@@ -108,7 +108,9 @@ Group::Share Group::turn_queue() {
   return Share::progressed;
 }
 
-Group::Share Group::progress() {
+Group::Share Group::progress() { return std::max(mailbox_.progress(), progress_queue()); }
+
+Group::Share Group::progress_queue() {
   if (queued_.load(std::memory_order_acquire) == 0) return Share::idle;
   if (token_.wanted() || !token_.try_take()) return Share::idle;
   Share share = turn_queue();
@@ -124,27 +126,17 @@ Status Group::wait_for(CallWork& work, std::optional<double> timeout_s) {
                                                   "again", *timeout_s, name_of(work.call().kind), name()));
   };
   if (parts_.world->forked()) return usable();
-  token_.want();
-  Status status;
-  while (!work.is_completed() && status.ok()) {
-    if (deadline.passed()) {
-      status = expired();
-    } else if (token_.try_take()) {
-      status = wait_until_done(
-          lanes_.my_head(), policy_,
-          [&] {
-            if (work.is_completed()) return Turn::done;
-            return turn_queue() == Share::progressed ? Turn::progressed : Turn::blocked;
-          },
-          [&] { return deadline.passed() ? expired() : Status::success(); }, deadline);
-      token_.give();
-    } else {
-      token_.rest([&] { return work.is_completed(); }, deadline.remaining_ns());
-    }
-  }
-  token_.unwant();
+  auto hold = [&] {
+    auto turn_once = [&] {
+      if (work.is_completed()) return Turn::done;
+      return turn_queue() == Share::progressed ? Turn::progressed : Turn::blocked;
+    };
+    return wait_until_done(lanes_.my_head(), policy_, turn_once, [&] { return deadline.passed() ? expired() : Status::success(); },
+                           deadline).ok();
+  };
+  token_.wait_until([&] { return work.is_completed(); }, hold, deadline);
   if (queued_.load(std::memory_order_relaxed) != 0) parts_.world->wake_progress();
-  return work.is_completed() ? work.exception() : status;
+  return work.is_completed() ? work.exception() : expired();
 }
 
 bool CallWork::wait(std::optional<double> timeout_s) {

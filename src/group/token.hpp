@@ -42,6 +42,23 @@ class RunnerToken {
       futex_wake(state_, INT_MAX);
   }
 
+  // Until `done`, or the deadline: works where the token can be had, and rests otherwise. `hold` returns when it is done, when
+  // the deadline has passed, or, with false, when there is no use in going on.
+  template <typename Done, typename Hold>
+  void wait_until(Done done, Hold hold, Deadline deadline) {
+    want();
+    bool goes_on = true;
+    while (!done() && goes_on && !deadline.passed()) {
+      if (try_take()) {
+        goes_on = hold();
+        give();
+      } else {
+        rest(done, deadline.remaining_ns());
+      }
+    }
+    unwant();
+  }
+
   void want() { wanting_.fetch_add(1, std::memory_order_relaxed); }
   void unwant() { wanting_.fetch_sub(1, std::memory_order_relaxed); }
   bool wanted() const { return wanting_.load(std::memory_order_relaxed) != 0; }

@@ -31,6 +31,30 @@ struct ByteRing {
     return static_cast<int64_t>(count);
   }
 
+  // A message of several parts becomes visible as a whole: written where there is room, then published.
+  int64_t room() const {
+    return static_cast<int64_t>(ring_bytes - (head.load(std::memory_order_relaxed) - tail.load(std::memory_order_acquire)));
+  }
+  void write(int64_t offset, const void* data, int64_t count) {
+    uint64_t place = (head.load(std::memory_order_relaxed) + static_cast<uint64_t>(offset)) % ring_bytes;
+    uint64_t first = std::min(static_cast<uint64_t>(count), ring_bytes - place);
+    std::memcpy(bytes + place, data, first);
+    std::memcpy(bytes, static_cast<const std::byte*>(data) + first, static_cast<uint64_t>(count) - first);
+  }
+  void publish(int64_t count) {
+    head.store(head.load(std::memory_order_relaxed) + static_cast<uint64_t>(count), std::memory_order_release);
+  }
+  // The same by the receiver: what lies there, read without taking it away; consume() does that.
+  int64_t filled() const {
+    return static_cast<int64_t>(head.load(std::memory_order_acquire) - tail.load(std::memory_order_relaxed));
+  }
+  void read(int64_t offset, void* target, int64_t count) const {
+    uint64_t place = (tail.load(std::memory_order_relaxed) + static_cast<uint64_t>(offset)) % ring_bytes;
+    uint64_t first = std::min(static_cast<uint64_t>(count), ring_bytes - place);
+    std::memcpy(target, bytes + place, first);
+    std::memcpy(static_cast<std::byte*>(target) + first, bytes, static_cast<uint64_t>(count) - first);
+  }
+
   // What lies ready, at most `wanted`, in whole granules. A granule that lies across the ring's end is put together in
   // `bounce`, which has room for one.
   int64_t ready(int64_t wanted, int64_t granule, std::byte* bounce, const std::byte*& data) const {

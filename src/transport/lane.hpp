@@ -69,6 +69,10 @@ struct LaneControl {
   alignas(line_bytes) char cause[cause_bytes];
 };
 
+// What a ring between two members is for: the steps of schedules, or letters from one to the other.
+enum class LinkUse : uint8_t { steps, letters };
+inline constexpr int link_uses = 2;
+
 // Where the parts of a lane lie, given how many members and calls it serves.
 struct LaneLayout {
   int members = 1;
@@ -78,7 +82,7 @@ struct LaneLayout {
   int64_t cells_at() const { return round_up(ranks_at() + members * static_cast<int64_t>(sizeof(int32_t)), line_bytes); }
   int64_t slots_at() const { return cells_at() + ring * cell_bytes; }
   int64_t links_at() const { return slots_at() + ring * static_cast<int64_t>(sizeof(Slot)); }
-  int64_t left_at() const { return links_at() + members * static_cast<int64_t>(sizeof(uint64_t)); }
+  int64_t left_at() const { return links_at() + link_uses * members * static_cast<int64_t>(sizeof(uint64_t)); }
   int64_t bytes() const { return left_at() + members * static_cast<int64_t>(sizeof(uint32_t)); }
 };
 

@@ -31,9 +31,9 @@ Lanes::Lanes(LaneLayout layout, int me, std::vector<Neighbour> members, std::vec
   }
 }
 
-std::atomic<uint64_t>& Lanes::link(int member, int peer) const {
+std::atomic<uint64_t>& Lanes::link(int member, int peer, LinkUse use) const {
   auto* base = reinterpret_cast<std::byte*>(&control(member)) + layout_.links_at();
-  return reinterpret_cast<std::atomic<uint64_t>*>(base)[peer];
+  return reinterpret_cast<std::atomic<uint64_t>*>(base)[static_cast<int>(use) * layout_.members + peer];
 }
 
 std::atomic<uint32_t>& Lanes::left(int member, int peer) const {
@@ -79,11 +79,23 @@ void ring_bell(ArenaHead& head) {
   futex_wake(head.bell, INT_MAX);
 }
 
-void Lanes::wake_peers() const {
+// Between what was published and the look at who sleeps: see the head of this file.
+void Lanes::order_before_sleepers() const {
   if (fences_)
     std::atomic_thread_fence(std::memory_order_seq_cst);
   else
     std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+void Lanes::wake(int peer) const {
+  order_before_sleepers();
+  ArenaHead& head = member(peer).head();
+  if (head.sleepers.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    ring_bell(head);
+}
+
+void Lanes::wake_peers() const {
+  order_before_sleepers();
   for (int index = 0; index < layout_.members; ++index) {
     if (index == me_) continue;
     ArenaHead& head = member(index).head();

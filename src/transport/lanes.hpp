@@ -44,7 +44,7 @@ class Lanes {
   Cell& cell(int member, uint32_t call) const { return cells_[static_cast<size_t>(member)][ring_index(call)]; }
   Slot& slot(int member, uint32_t call) const { return slots_[static_cast<size_t>(member)][ring_index(call)]; }
   std::atomic<uint64_t>& word(int member, uint32_t call) const { return control(member).words[ring_index(call)]; }
-  std::atomic<uint64_t>& link(int member, int peer) const;  // where in member's arena its ring to peer lies; 0: none yet
+  std::atomic<uint64_t>& link(int member, int peer, LinkUse use) const;  // where in member's arena its ring to peer lies; 0: none yet
   std::atomic<uint32_t>& left(int member, int peer) const;  // in member's lane: peer will not touch it again
   std::byte* at(int member, uint64_t offset) const;         // an address in member's arena; null when out of bounds
 
@@ -56,10 +56,13 @@ class Lanes {
 
   // After something was published: rings the bell of every member that sleeps.
   void wake_peers() const;
+  void wake(int peer) const;   // the same for one member
   void wake_everyone() const;  // also those who sleep on the group's release word; any thread
   void need_fences() { fences_ = true; }
 
  private:
+  void order_before_sleepers() const;
+
   LaneLayout layout_;
   int me_;
   bool fences_ = false;

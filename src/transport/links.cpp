@@ -6,12 +6,13 @@
 
 namespace unisono {
 
-Links::Links(Lanes& lanes, Arena& arena)
-    : lanes_(lanes), arena_(arena), to_(static_cast<size_t>(lanes.members())), from_(static_cast<size_t>(lanes.members())) {}
+Links::Links(Lanes& lanes, Arena& arena, LinkUse use)
+    : lanes_(lanes), arena_(arena), use_(use), to_(static_cast<size_t>(lanes.members())), from_(static_cast<size_t>(lanes.members())) {}
 
 void Links::close() {
   for (int peer = 0; peer < lanes_.members(); ++peer)
-    if (std::exchange(to_[static_cast<size_t>(peer)], nullptr)) arena_.give_back(static_cast<int64_t>(lanes_.link(lanes_.me(), peer).load()));
+    if (std::exchange(to_[static_cast<size_t>(peer)], nullptr))
+      arena_.give_back(static_cast<int64_t>(lanes_.link(lanes_.me(), peer, use_).load()));
 }
 
 Status Links::open_to(int peer) {
@@ -20,14 +21,14 @@ Status Links::open_to(int peer) {
   auto offset = arena_.take(sizeof(ByteRing), "a link to a neighbour");
   if (!offset.ok()) return offset.status();
   ring = reinterpret_cast<ByteRing*>(arena_.mapping()->data() + *offset);
-  lanes_.link(lanes_.me(), peer).store(static_cast<uint64_t>(*offset), std::memory_order_release);
+  lanes_.link(lanes_.me(), peer, use_).store(static_cast<uint64_t>(*offset), std::memory_order_release);
   return Status::success();
 }
 
 ByteRing* Links::from(int peer) {
   ByteRing*& ring = from_[static_cast<size_t>(peer)];
   if (ring) return ring;
-  uint64_t offset = lanes_.link(peer, lanes_.me()).load(std::memory_order_acquire);
+  uint64_t offset = lanes_.link(peer, lanes_.me(), use_).load(std::memory_order_acquire);
   if (offset == 0 || !lanes_.at(peer, offset + sizeof(ByteRing) - 1)) return nullptr;
   return ring = reinterpret_cast<ByteRing*>(lanes_.at(peer, offset));
 }

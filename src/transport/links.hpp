@@ -11,7 +11,7 @@ namespace unisono {
 
 class Links {
  public:
-  Links(Lanes& lanes, Arena& arena);
+  Links(Lanes& lanes, Arena& arena, LinkUse use);
   void close();  // gives the rings back; nobody may use them any more
   Links(const Links&) = delete;
 
@@ -24,11 +24,14 @@ class Links {
   Ready ready(int peer, int64_t wanted, int64_t granule);  // in whole granules of at most 16 bytes
   void consume(int peer, int64_t bytes);
 
- private:
+  // The rings themselves, where whole messages are written and read; null before they are opened.
+  ByteRing* to(int peer) const { return to_[static_cast<size_t>(peer)]; }
   ByteRing* from(int peer);
 
+ private:
   Lanes& lanes_;
   Arena& arena_;
+  LinkUse use_;
   std::vector<ByteRing*> to_, from_;
   std::byte bounce_[16];
 };

@@ -1,0 +1,144 @@
+// Letters from one member of a group to another: matching what was sent with what is awaited, and moving it. Letters have
+// no call numbers; between two members those with one tag are matched in the order posted, and nothing else is promised.
+//
+// Everything travels as frames in a ring of bytes to each peer, opened when first used. A frame is written when there is room
+// for all of it, so whoever sees its head sees the rest. A sender never waits for the receiver to be there:
+//
+//   up to eager_bytes   message (with its bytes)           the letter is sent once it is in the ring
+//   longer              offer →   the receiver, once something awaits it, reads the sender's own memory:   ← taken
+//                       offer →   or, where it may not:   ← go,   data →, data →, …
+//   either end wrong    offer →   ← wrong: the sender hears what was awaited instead
+//
+// What nobody awaits yet is kept in the receiver's memory, so a ring is always emptied by whoever waits for something from
+// that peer, and letters may be posted in any order on both sides.
+//
+// Not thread-safe: used under the mailbox's token. A letter belongs to whoever posted it and stays where it is until over().
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "engine/pieces.hpp"
+#include "transport/links.hpp"
+#include "unisono/types.hpp"
+
+namespace unisono {
+
+inline constexpr int any_source = -1;
+
+// What is to be sent or received; a value.
+struct Envelope {
+  enum class Kind : uint8_t { send, receive };
+
+  Kind kind = Kind::send;
+  DType dtype = DType::uint8;
+  int peer = any_source;  // a member; any_source is for receiving only
+  int32_t tag = 0;
+  Bytes data;
+  double timeout_s = 0;   // 0: as the group's
+
+  bool sends() const { return kind == Kind::send; }
+  int64_t count() const { return data.bytes / element_bytes(dtype); }
+};
+
+class Letter : public Envelope {
+ public:
+  int source = any_source;  // of a receive, once it has met its match: who sent it
+  int64_t seen_ns = 0;      // when it was first found waiting; 0: not yet
+  bool warned = false;
+
+  explicit Letter(const Envelope& envelope) : Envelope(envelope) {}
+  Letter(const Letter&) = delete;
+  virtual ~Letter() = default;
+  virtual void over(const Status& status) = 0;  // called once; the letter may be gone afterwards
+};
+
+// The form of what stands in front of every message in a ring.
+struct Frame {
+  enum class Kind : uint8_t { message, offer, taken, go, data, wrong };
+
+  Kind kind = Kind::message;
+  DType dtype = DType::uint8;
+  uint16_t unused = 0;
+  int32_t tag = 0;
+  int64_t bytes = 0;      // of the letter; of a data frame: those that follow
+  uint64_t sequence = 0;  // of the letter among those between these two, so that answers find it
+  uint64_t address = 0;   // offers: where the sender's memory is
+};
+static_assert(sizeof(Frame) == 32);
+
+class Mail {
+ public:
+  Mail(Lanes& lanes, Arena& arena) : lanes_(lanes), links_(lanes, arena, LinkUse::letters), peers_(static_cast<size_t>(lanes.members())) {}
+  Mail(const Mail&) = delete;
+  void close() { links_.close(); }  // gives the rings back; nobody may use them any more
+
+  // Whether a long letter may be read from the sender's own memory. The receiver alone decides.
+  void read_private_memory(bool allowed) { reads_peers_ = allowed; }
+
+  void post(Letter& letter);
+  bool turn();  // moves what can be moved; true when something did
+  bool owes_replies() const { return replies_ > 0; }
+  const std::vector<Letter*>& letters() const { return letters_; }  // those that are not over, in the order posted
+  // Ends it: given up by its owner or by the group, whose members then take nothing more from each other.
+  void finish(Letter& letter, const Status& status);
+  std::string unclaimed_from(int source) const;  // what arrived that nobody awaits, for errors; "" when nothing did
+  const Status& failure() const { return failure_; }  // of this rank or of the bytes it found: the group is to be told
+
+ private:
+  struct Stray {  // arrived before anybody awaited it
+    Frame frame;
+    int source;
+    std::vector<std::byte> bytes;
+  };
+  struct Transfer {  // a long letter on its way
+    Letter* letter;
+    uint64_t sequence;
+    uint64_t address = 0;
+    int64_t moved = 0;
+  };
+  struct Peer {
+    std::deque<Letter*> unsent;        // not yet announced to the peer
+    std::deque<Frame> replies;         // to what the peer sent; they go first
+    std::vector<Transfer> offered;     // sends that the peer has not taken
+    std::deque<Transfer> streams;      // sends that the peer wants through the ring
+    std::vector<Transfer> arriving;    // receives under way
+    uint64_t next_sequence = 1;
+    int awaited = 0;                   // letters that await something from exactly this peer
+  };
+  Peer& peer(int index) { return peers_[static_cast<size_t>(index)]; }
+
+  bool send_to(int index);
+  bool send_frame(int index, const Frame& frame, const std::byte* payload, int64_t bytes);
+  bool send_letter(int index, Letter& letter);
+  bool stream(int index);
+  void reply(int index, Frame::Kind kind, const Frame& to, const Letter* letter = nullptr);
+  bool receive_from(int index);
+  bool take_frame(int index, ByteRing& ring);
+  bool sensible(const Frame& frame, int64_t there) const;
+  void arrive(int index, const Frame& frame, const ByteRing& ring);
+  void answer(int index, const Frame& frame);
+  void take_data(int index, const Frame& frame, const ByteRing& ring);
+  bool read_arriving(int index);
+  Letter* awaiting(int source, int32_t tag) const;
+  void match_stray(Letter& letter);
+  void found_its_match(Letter& letter, int source);
+  int& awaited_from(const Letter& letter) { return letter.peer == any_source ? awaited_from_any_ : peer(letter.peer).awaited; }
+  void accept(Letter& letter, int source, const Frame& frame);
+  Status check_sizes(const Letter& letter, int source, const Frame& frame) const;
+  void forget(Letter& letter);
+  bool gave_up(int index) const;
+
+  Lanes& lanes_;
+  Links links_;
+  std::vector<Peer> peers_;
+  std::vector<Letter*> letters_;
+  std::deque<Stray> strays_;
+  int replies_ = 0;           // frames that wait for room
+  int awaited_from_any_ = 0;
+  bool reads_peers_ = false;
+  Status failure_;
+};
+
+}  // namespace unisono

@@ -1,0 +1,284 @@
+// Posting letters, turning the mail, waiting, and what goes wrong. See mailbox.hpp; next: engine/mail.cpp.
+#include "group/mailbox.hpp"
+
+#include <fmt/format.h>
+
+#include "base/check.hpp"
+#include "group/group.hpp"
+#include "group/world.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr uint32_t turns_between_looks = 16;
+
+// A blocking call's letter: its owner waits for it, so it lives on the owner's stack.
+class OwnLetter final : public Letter {
+ public:
+  using Letter::Letter;
+  void over(const Status& status) override {
+    is_over = true;
+    outcome = status;
+  }
+
+  bool is_over = false;
+  Status outcome;
+};
+
+}  // namespace
+
+void MailWork::over(const Status& status) {
+  status_ = status;
+  keep_alive_.reset();
+  done_.store(1, std::memory_order_release);
+  Mailbox& mailbox = group_->mailbox();
+  mailbox.pending_.fetch_sub(1, std::memory_order_release);
+  mailbox.token_.stir();
+  const auto last = std::move(itself_);  // perhaps: nothing of this object is used after it
+}
+
+int MailWork::source_rank() const { return source == any_source ? -1 : group_->world_rank(source); }
+
+bool MailWork::wait(std::optional<double> timeout_s) {
+  throw_if_error(is_completed() ? exception() : group_->mailbox().wait_for(*this, timeout_s));
+  return true;
+}
+
+// Whatever is thrown in here breaks the group: letters are then in a state that nobody knows.
+template <typename Step>
+Status Mailbox::fenced(Step step) {
+  try {
+    return step();
+  } catch (...) {
+    const Status cause = thrown_status();
+    return group_.break_group({cause.code(), fmt::format("rank {}: {} while it moved letters of group \"{}\". This group is broken: make a new one",
+                                                         group_.world_rank(group_.me()), cause.message(), group_.name())});
+  }
+}
+
+// What the next holder and the progress thread go by.
+void Mailbox::settle() {
+  owes_replies_.store(mail_.owes_replies() && mail_.failure().ok(), std::memory_order_relaxed);
+  if (noted_ && mail_.letters().empty()) {
+    noted_ = false;
+    group_.world().note_waiting("");
+  }
+}
+
+void Mailbox::give_token() {
+  settle();
+  token_.give();
+  if (pending_.load(std::memory_order_seq_cst) != 0 || owes_replies_.load(std::memory_order_relaxed)) group_.world().wake_progress();
+}
+
+Status Mailbox::run(const Envelope& envelope, int* source) {
+  RETURN_IF_ERROR(group_.usable());
+  if (!token_.try_take()) {
+    auto work = std::make_shared<MailWork>(group_.shared_from_this(), envelope, nullptr);
+    post({work});
+    Status status = wait_for(*work, std::nullopt);
+    if (source) *source = work->source;
+    return status;
+  }
+  OwnLetter letter(envelope);
+  Status status = fenced([&] {
+    take_posted();
+    admit(letter);
+    return wait_until_done(lanes_.my_head(), policy_, [&] { return turn_for(letter.is_over); }, [this] { return examine(); });
+  });
+  if (!status.ok()) fail_all(status);
+  CHECK(letter.is_over);
+  give_token();
+  if (source) *source = letter.source;
+  return letter.outcome;
+}
+
+void Mailbox::post(const std::vector<std::shared_ptr<MailWork>>& works) {
+  Status status;
+  {
+    std::lock_guard lock(mutex_);
+    status = group_.usable();
+    pending_.fetch_add(static_cast<int>(works.size()), std::memory_order_seq_cst);
+    for (const auto& work : works) {
+      if (!status.ok()) continue;
+      work->hold(work);
+      posted_.push_back(work);
+    }
+    waiting_.store(static_cast<int>(posted_.size()), std::memory_order_release);
+  }
+  if (!status.ok()) {
+    for (const auto& work : works) work->over(status);
+    return;
+  }
+  if (token_.try_take()) {
+    status = fenced([this] { return turn(), Status::success(); });
+    if (!status.ok()) fail_all(status);
+    give_token();
+  } else {
+    ring_bell(lanes_.my_head());  // whoever holds the token may sleep
+  }
+}
+
+// In the order posted. A group that broke in the meantime takes nothing more.
+void Mailbox::take_posted() {
+  if (waiting_.load(std::memory_order_acquire) == 0) return;
+  std::deque<std::shared_ptr<MailWork>> posted;
+  {
+    std::lock_guard lock(mutex_);
+    posted.swap(posted_);
+    waiting_.store(0, std::memory_order_relaxed);
+  }
+  for (auto& work : posted) admit(*work);
+}
+
+// Nothing is sent to a member that is gone: it would lie in the ring, and its sender would believe that it was sent.
+void Mailbox::admit(Letter& letter) {
+  if (letter.sends() && is_gone(letter.peer)) {
+    letter.over(group_.break_group(lost(letter, letter.peer)));
+    return;
+  }
+  mail_.read_private_memory(group_.world().peer_reads());
+  mail_.post(letter);
+}
+
+bool Mailbox::turn() {
+  take_posted();
+  return mail_.turn();
+}
+
+void Mailbox::fail_all(const Status& status) {
+  while (!mail_.letters().empty()) mail_.finish(*mail_.letters().front(), status);
+  std::deque<std::shared_ptr<MailWork>> posted;
+  {
+    std::lock_guard lock(mutex_);
+    posted.swap(posted_);
+    waiting_.store(0, std::memory_order_relaxed);
+  }
+  for (auto& work : posted) work->over(status);
+}
+
+Mailbox::Share Mailbox::progress() {
+  if (pending_.load(std::memory_order_acquire) == 0 && !owes_replies_.load(std::memory_order_relaxed)) return Share::idle;
+  if (token_.wanted() || !token_.try_take()) return Share::idle;
+  bool moved = false;
+  Status status = fenced([&] {
+    moved = turn();
+    const bool looks = !moved && (policy_.crowded || ++blocked_turns_ % turns_between_looks == 0);
+    return looks ? examine() : Status::success();
+  });
+  if (!status.ok()) fail_all(status);
+  settle();
+  token_.give();
+  if (moved || !status.ok()) return Share::progressed;
+  return pending_.load(std::memory_order_relaxed) != 0 || owes_replies_.load(std::memory_order_relaxed) ? Share::blocked : Share::idle;
+}
+
+Status Mailbox::wait_for(MailWork& work, std::optional<double> timeout_s) {
+  const Deadline deadline = timeout_s ? Deadline::in_seconds(*timeout_s) : Deadline{};
+  if (group_.world().forked()) return group_.usable();
+  auto hold = [&] {
+    auto look = [&] { return deadline.passed() ? Status(ErrorCode::timeout, "") : examine(); };
+    Status status = fenced([&] {
+      return wait_until_done(lanes_.my_head(), policy_, [&] { return turn_for(work.is_completed()); }, look, deadline);
+    });
+    if (!status.ok() && !deadline.passed()) fail_all(status);
+    settle();
+    return status.ok();
+  };
+  token_.wait_until([&] { return work.is_completed(); }, hold, deadline);
+  if (pending_.load(std::memory_order_relaxed) != 0) group_.world().wake_progress();
+  if (work.is_completed()) return work.exception();
+  return {ErrorCode::timeout, fmt::format("wait({}) expired; {} is still under way and may be waited for again", *timeout_s, text_of(work))};
+}
+
+// Memory that letters speak of is its owner's again once they are over, and peers look at `left` after they read it.
+void Mailbox::leave(const Status& gone) {
+  token_.want();
+  while (!token_.try_take()) token_.rest([] { return false; });
+  token_.unwant();
+  fail_all(gone);
+  settle();
+  token_.give();
+}
+
+Status Mailbox::examine() {
+  RETURN_IF_ERROR(group_.usable());
+  if (!mail_.failure().ok())
+    return group_.break_group({mail_.failure().code(), fmt::format("rank {}: {}; group \"{}\". This group is broken: make a new one",
+                                                                   group_.world_rank(group_.me()), mail_.failure().message(), group_.name())});
+  RETURN_IF_ERROR(examine_members());
+  return examine_clock();
+}
+
+bool Mailbox::is_gone(int member) const { return lanes_.left(lanes_.me(), member).load(std::memory_order_acquire) != still_here; }
+
+// The member that this letter waits for in vain, or -1. Who receives from anybody waits for everybody.
+int Mailbox::gone_peer(const Letter& letter) const {
+  const int peer = letter.sends() || letter.source == any_source ? letter.peer : letter.source;
+  if (peer != any_source) return is_gone(peer) ? peer : -1;
+  for (int member = 0; member < lanes_.members(); ++member)
+    if (member != lanes_.me() && is_gone(member)) return member;
+  return -1;
+}
+
+Status Mailbox::lost(const Letter& letter, int member) const {
+  const int rank = group_.world_rank(member);
+  const bool left = lanes_.left(lanes_.me(), member).load(std::memory_order_acquire) == has_left;
+  return {ErrorCode::peer_lost,
+          fmt::format("rank {} (pid {}) {}; {}; seen by rank {}. This group is broken: make a new one without that rank", rank,
+                      lanes_.member(member).pid, left ? "left the group" : group_.world().how_lost(rank), text_of(letter),
+                      group_.world_rank(group_.me())),
+          rank};
+}
+
+// What a member had sent before it was gone still counts: it is looked for once more after it was seen to be gone.
+Status Mailbox::examine_members() {
+  bool somebody = false;
+  for (const Letter* letter : mail_.letters()) somebody |= gone_peer(*letter) >= 0;
+  if (!somebody) return Status::success();
+  while (mail_.turn()) continue;
+  for (const Letter* letter : mail_.letters())
+    if (int member = gone_peer(*letter); member >= 0) return group_.break_group(lost(*letter, member));
+  return Status::success();
+}
+
+Status Mailbox::examine_clock() {
+  constexpr double a_while_s = 0.05;
+  const int64_t now = now_ns();
+  const double warn_after_s = group_.world().settings().warn_after_s;
+  for (Letter* letter : mail_.letters()) {
+    if (letter->seen_ns == 0) letter->seen_ns = now;
+    const double waited_s = static_cast<double>(now - letter->seen_ns) * 1e-9;
+    if (waited_s >= (letter->timeout_s > 0 ? letter->timeout_s : group_.timeout_s()))
+      return group_.break_group({ErrorCode::timeout, fmt::format("{} gave up after {:.1f} s on rank {}: {}. This group is broken: make a new one",
+                                                                 text_of(*letter), waited_s, group_.world_rank(group_.me()), why_waiting(*letter))});
+    if (!noted_ && waited_s > a_while_s) {
+      noted_ = true;
+      group_.world().note_waiting("waits in " + text_of(*letter));
+    }
+    if (!letter->warned && waited_s > warn_after_s) {
+      letter->warned = true;
+      group_.world().log().warning(fmt::format("{} has waited {} s: {}", text_of(*letter), warn_after_s, why_waiting(*letter)));
+    }
+  }
+  return Status::success();
+}
+
+std::string Mailbox::text_of(const Letter& letter) const {
+  const std::string peer = letter.peer == any_source ? "any rank" : fmt::format("rank {}", group_.world_rank(letter.peer));
+  return fmt::format("group \"{}\": {} {}[{}] {} {}, tag {}", group_.name(), letter.sends() ? "send" : "recv", name_of(letter.dtype),
+                     letter.count(), letter.sends() ? "to" : "from", peer, letter.tag);
+}
+
+std::string Mailbox::why_waiting(const Letter& letter) const {
+  if (letter.peer == any_source) return "nobody has sent anything with this tag";
+  const int rank = group_.world_rank(letter.peer);
+  std::string text = letter.sends() ? fmt::format("rank {} has not received it", rank) : fmt::format("rank {} has not sent it", rank);
+  if (!letter.sends() && letter.source != any_source) text = fmt::format("rank {} has sent only a part of it", rank);
+  const std::string elsewhere = read_note(lanes_.member(letter.peer).head().waiting);
+  if (!elsewhere.empty()) text += fmt::format("; it {}", elsewhere);
+  const std::string unclaimed = letter.sends() ? "" : mail_.unclaimed_from(letter.peer);
+  return unclaimed.empty() ? text : text + "; " + unclaimed;
+}
+
+}  // namespace unisono

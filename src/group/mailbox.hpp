@@ -1,0 +1,103 @@
+// A group's letters: sends and receives between two of its members, beside its calls and independent of them.
+//
+// A blocking send or receive works inline in the caller's thread, while it holds the mailbox's token; posting never blocks:
+// whoever holds the token, or else the progress thread, takes what was posted. Thread-safe.
+//
+// Order: pending_ is added to before the token is tried, and looked at after it was given, both sequentially consistent: so
+// either the poster gets the token, or whoever gives it away sees that there is work and wakes the progress thread.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine/mail.hpp"
+#include "group/token.hpp"
+#include "transport/waiting.hpp"
+#include "unisono/work.hpp"
+
+namespace unisono {
+
+class Group;
+class Mailbox;
+
+// An asynchronous send or receive. It holds itself while it is under way, so a dropped handle is safe.
+//
+// Who writes: the poster before it is posted; then only the holder of the mailbox's token. Order: done_ is stored with
+// release after the status and loaded with acquire before it.
+class MailWork final : public Work, public Letter {
+ public:
+  MailWork(std::shared_ptr<Group> group, const Envelope& envelope, std::shared_ptr<void> keep_alive)
+      : Letter(envelope), group_(std::move(group)), keep_alive_(std::move(keep_alive)) {}
+
+  bool wait(std::optional<double> timeout_s) override;
+  bool is_completed() const override { return done_.load(std::memory_order_acquire) != 0; }
+  bool is_success() const override { return is_completed() && status_.ok(); }
+  Status exception() const override { return is_completed() ? status_ : Status(); }
+  int source_rank() const override;
+
+  void hold(std::shared_ptr<MailWork> itself) { itself_ = std::move(itself); }
+  void over(const Status& status) override;
+
+ private:
+  std::shared_ptr<Group> group_;
+  std::shared_ptr<void> keep_alive_;
+  std::shared_ptr<MailWork> itself_;
+  Status status_;
+  std::atomic<uint32_t> done_{0};
+};
+
+class Mailbox {
+ public:
+  Mailbox(Group& group, Lanes& lanes, Arena& arena, const WaitPolicy& policy)
+      : group_(group), lanes_(lanes), policy_(policy), mail_(lanes, arena) {}
+  Mailbox(const Mailbox&) = delete;
+
+  Status run(const Envelope& envelope, int* source = nullptr);  // returns when it is over; `source`: the member that sent it
+  void post(const std::vector<std::shared_ptr<MailWork>>& works);  // returns at once
+  Status wait_for(MailWork& work, std::optional<double> timeout_s);
+
+  enum class Share { idle, blocked, progressed };
+  Share progress();  // by the progress thread
+  void leave(const Status& gone);  // the group has been marked as left
+  void close() { mail_.close(); }
+
+ private:
+  friend class MailWork;
+
+  bool turn();
+  void take_posted();
+  void admit(Letter& letter);
+  Turn turn_for(bool over) { return over ? Turn::done : turn() ? Turn::progressed : Turn::blocked; }
+  template <typename Step>
+  Status fenced(Step step);
+  void settle();
+  void give_token();
+  void fail_all(const Status& status);
+  Status examine();
+  Status examine_members();
+  Status examine_clock();
+  int gone_peer(const Letter& letter) const;
+  bool is_gone(int member) const;
+  Status lost(const Letter& letter, int member) const;
+  std::string text_of(const Letter& letter) const;
+  std::string why_waiting(const Letter& letter) const;
+
+  Group& group_;
+  Lanes& lanes_;
+  RunnerToken token_;
+  std::mutex mutex_;  // guards what was posted and not yet taken
+  std::deque<std::shared_ptr<MailWork>> posted_;
+  std::atomic<int> waiting_{0};      // how many those are
+  std::atomic<int> pending_{0};      // works that are not over
+  std::atomic<bool> owes_replies_{false};
+  // ---- under the token
+  WaitPolicy policy_;
+  Mail mail_;
+  uint32_t blocked_turns_ = 0;
+  bool noted_ = false;  // that this process waits for a letter, for others to see
+};
+
+}  // namespace unisono
