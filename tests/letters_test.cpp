@@ -195,7 +195,9 @@ TEST(Letters, in_a_batch_cross_each_other) {
       ASSERT_EQ(works.size(), batch.size());
       for (const WorkPtr& work : works) work->wait();
       for (int peer = 0; peer < world.ranks(); ++peer)
-        if (peer != world.rank()) EXPECT_EQ(got[static_cast<size_t>(peer)], contents(peer, world.rank(), 0, count));
+        if (peer != world.rank()) {
+          EXPECT_EQ(got[static_cast<size_t>(peer)], contents(peer, world.rank(), 0, count));
+        }
     }
   });
 }
@@ -282,7 +284,9 @@ TEST(Letters, whose_handles_were_dropped_arrive) {
     if (world.rank() == 0) static_cast<void>(distributed::isend(view(given), 1));
     if (world.rank() == 1) distributed::recv(view(got), 0);
     distributed::barrier();  // `given` lives until it was taken
-    if (world.rank() == 1) EXPECT_EQ(got, contents(0, 1, 5, long_count));
+    if (world.rank() == 1) {
+      EXPECT_EQ(got, contents(0, 1, 5, long_count));
+    }
   });
 }
 

@@ -46,6 +46,20 @@ GroupHandle new_group(const std::vector<int>& ranks, const NewGroupOptions& opti
 // Every rank of `group` calls; those with the same colour form a group, ordered by key and then by rank. A negative colour
 // means: none for me.
 GroupHandle split_group(GroupHandle group, int colour, int key = 0, const NewGroupOptions& options = {});
+// Groups of `group_size` neighbouring ranks each, or those that are listed; every rank of the world calls. The first is the
+// one that this rank is in, the second are all of them, as handles that are not a member but for that one.
+struct Subgroups {
+  GroupHandle mine = GroupHandle::outside();
+  std::vector<GroupHandle> all;
+};
+Subgroups new_subgroups(int group_size, const NewGroupOptions& options = {});
+Subgroups new_subgroups_by_enumeration(const std::vector<std::vector<int>>& ranks_per_subgroup, const NewGroupOptions& options = {});
+// The group without these ranks and without those that are gone; the others call, also when the group is broken. If one of
+// them dies meanwhile it throws PeerLostError, and may be called again.
+GroupHandle shrink_group(const std::vector<int>& ranks_to_exclude = {}, GroupHandle group = {}, const NewGroupOptions& options = {});
+// True when every rank of the group that is still there passes true. All get the same answer, also on a broken group; a
+// deadline that passes breaks nothing.
+bool agree(bool flag, GroupHandle group = {}, std::optional<double> timeout_s = {});
 // Ends every call on the group on every rank with RevokedError; the group is broken afterwards. Any thread.
 void abort(GroupHandle group = {}, const std::string& why = "abort() was called");
 
@@ -141,6 +155,14 @@ WorkPtr isend(TensorView tensor, Rank dst, const LetterOptions& options = {});
 WorkPtr irecv(TensorView tensor, std::optional<Rank> src = {}, const LetterOptions& options = {});
 // Posts all of them at once, in any order; a Work each, but for ranks outside the group.
 std::vector<WorkPtr> batch_isend_irecv(std::span<const P2POp> operations);
+
+struct MonitoredBarrierOptions {
+  GroupHandle group = {};
+  std::optional<double> timeout_s = {};
+  bool wait_all_ranks = false;  // as in torch; every rank that is missing is named either way
+};
+// A barrier for finding out who does not come: TimeoutError on those who did, naming the others.
+void monitored_barrier(const MonitoredBarrierOptions& options = {});
 
 inline WorkPtr all_gather_single(TensorView output, TensorView input, const Options& options = {}) {
   return all_gather_into_tensor(output, input, options);

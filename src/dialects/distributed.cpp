@@ -189,6 +189,15 @@ WorkPtr broadcast(TensorView tensor, const BroadcastOptions& options) {
   return deliver(*group, std::move(call), checked, delivery(options));
 }
 
+void monitored_barrier(const MonitoredBarrierOptions& options) {
+  auto group = group_of(options.group, "monitored_barrier");
+  if (!group) return;
+  Call call;
+  call.kind = Collective::barrier;
+  call.purpose = Purpose::monitored;
+  deliver(*group, std::move(call), Status::success(), {false, options.timeout_s, nullptr});
+}
+
 WorkPtr barrier(const Options& options) {
   auto group = group_of(options.group, "barrier");
   if (!group) return nullptr;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "dialects/build.hpp"
 #include "dialects/default_world.hpp"
@@ -96,6 +97,56 @@ GroupHandle split_group(GroupHandle handle, int colour, int key, const NewGroupO
   NewGroupOptions part = options;
   if (!part.timeout_s) part.timeout_s = parent.timeout_s();
   return new_group(members, part);
+}
+
+Subgroups new_subgroups(int group_size, const NewGroupOptions& options) {
+  const int size = current_world("new_subgroups")->size();
+  if (group_size < 1 || size % group_size != 0)
+    throw ArgumentError(Status(ErrorCode::argument, fmt::format("group_size is {}, which does not divide the world's {} ranks into equal "
+                                                                "groups", group_size, size)));
+  std::vector<std::vector<int>> lists;
+  for (int first = 0; first < size; first += group_size) {
+    std::vector<int>& list = lists.emplace_back();
+    for (int rank = first; rank < first + group_size; ++rank) list.push_back(rank);
+  }
+  return new_subgroups_by_enumeration(lists, options);
+}
+
+Subgroups new_subgroups_by_enumeration(const std::vector<std::vector<int>>& ranks_per_subgroup, const NewGroupOptions& options) {
+  std::set<int> seen;
+  for (const std::vector<int>& list : ranks_per_subgroup) {
+    if (list.empty()) throw ArgumentError(Status(ErrorCode::argument, "ranks_per_subgroup has an empty list in it"));
+    for (int rank : list)
+      if (!seen.insert(rank).second)
+        throw ArgumentError(Status(ErrorCode::argument, fmt::format("rank {} is in ranks_per_subgroup more than once", rank)));
+  }
+  Subgroups subgroups;
+  for (size_t index = 0; index < ranks_per_subgroup.size(); ++index) {
+    NewGroupOptions each = options;
+    if (!each.name.empty()) each.name += fmt::format("/{}", index);
+    subgroups.all.push_back(new_group(ranks_per_subgroup[index], each));
+    if (subgroups.all.back().is_member()) subgroups.mine = subgroups.all.back();
+  }
+  return subgroups;
+}
+
+GroupHandle shrink_group(const std::vector<int>& ranks_to_exclude, GroupHandle handle, const NewGroupOptions& options) {
+  Group& group = member_group(handle, "shrink_group");
+  for (int rank : ranks_to_exclude) throw_if_error(check_member("ranks_to_exclude", rank, group));
+  std::vector<int> members = group.survivors();
+  std::erase_if(members, [&](int rank) { return std::count(ranks_to_exclude.begin(), ranks_to_exclude.end(), rank) > 0; });
+  if (members.empty()) throw ArgumentError(Status(ErrorCode::argument, "ranks_to_exclude leaves nobody in the group"));
+  NewGroupOptions smaller = options;
+  if (!smaller.timeout_s) smaller.timeout_s = group.timeout_s();
+  return new_group(members, smaller);
+}
+
+bool agree(bool flag, GroupHandle handle, std::optional<double> timeout_s) {
+  if (timeout_s && !(*timeout_s > 0))
+    throw ArgumentError(Status(ErrorCode::argument, fmt::format("timeout_s is {}; it must be more than 0", *timeout_s)));
+  auto answer = member_group(handle, "agree").agree(flag, timeout_s);
+  throw_if_error(answer.status());
+  return *answer;
 }
 
 void abort(GroupHandle group, const std::string& why) { throw_if_error(member_group(group, "abort").abort(why)); }

@@ -13,8 +13,8 @@
 
 namespace unisono {
 
-// Some functions need a call before the one that moves the data.
-enum class Purpose : uint8_t { data, split_sizes };
+// Some functions need a call before the one that moves the data; others differ from their kin in name only.
+enum class Purpose : uint8_t { data, split_sizes, monitored };
 
 struct Call {
   Collective kind = Collective::barrier;

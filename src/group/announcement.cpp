@@ -20,6 +20,7 @@ std::string shape_text(const Announcement& announcement) {
 
 // The function that was called, where it takes more than one call.
 std::string_view kind_text(const Announcement& announcement) {
+  if (announcement.purpose == Purpose::monitored) return "monitored_barrier";
   return announcement.purpose == Purpose::split_sizes ? "all_to_all" : name_of(announcement.kind);
 }
 
@@ -34,7 +35,7 @@ bool reduces(const Announcement& announcement) { return cuts_of(announcement.kin
 // A peer wrote these bytes: what does not name anything must not be looked up.
 bool sensible(const Announcement& announcement) {
   return static_cast<size_t>(announcement.kind) < all_collectives().size() &&
-         static_cast<size_t>(announcement.dtype) < all_dtypes().size() && announcement.purpose <= Purpose::split_sizes &&
+         static_cast<size_t>(announcement.dtype) < all_dtypes().size() && announcement.purpose <= Purpose::monitored &&
          static_cast<size_t>(announcement.op) < all_reduce_kinds().size();
 }
 

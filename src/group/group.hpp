@@ -89,6 +89,9 @@ class Group : public std::enable_shared_from_this<Group> {
   Status wait_for(CallWork& work, std::optional<double> timeout_s);
   Status abort(const std::string& why);        // any thread: frees every waiter on every rank
   Status usable() const;                       // ok, or why no call can be made
+  // True when every member that is still there says so; all of them get the same answer, also on a broken group.
+  Result<bool> agree(bool flag, std::optional<double> timeout_s);
+  std::vector<int> survivors() const;          // world ranks of the members that have not left and not died
 
   Mailbox& mailbox() { return mailbox_; }      // letters between two members, beside the calls
 
@@ -180,6 +183,8 @@ class Group : public std::enable_shared_from_this<Group> {
   std::atomic<int> queued_{0};
   std::atomic<bool> left_{false};
   std::mutex cause_mutex_;
+  std::mutex agree_mutex_;
+  uint64_t agreements_ = 0;    // how often these members have agreed; under agree_mutex_
   // ---- under the token
   Lanes lanes_;
   Links links_;

@@ -58,12 +58,14 @@ struct LaneControl {
   alignas(line_bytes) std::atomic<uint32_t> finished;  // the last call that the owner has left
   std::atomic<uint64_t> tiles;                         // where the owner's tiles begin in its arena; 0 before they exist
   std::atomic<uint64_t> input_address, output_address; // of the call at hand, for peers that read private memory
+  std::atomic<uint64_t> voices[2];                     // what the owner said last when asked to agree: number << 1 | its flag
   // trouble line
   alignas(line_bytes) std::atomic<uint64_t> abort;  // 0, or the first fault: code << 56 | reporting member << 32 | the rank to blame
   // group lines
   alignas(line_bytes) std::atomic<uint64_t> verdicts[max_ring];  // call << 32 | one member << 16 | the other
   alignas(line_bytes) std::atomic<uint64_t> arrivals; // call << 32 | how many have arrived
   alignas(line_bytes) std::atomic<uint64_t> result;   // call << 32 | the member that combined
+  std::atomic<uint64_t> agreed[2];                    // what those who agreed came to: number << 1 | the flag
   std::atomic<uint32_t> released;                     // changes whenever those who sleep on it are to look again
   // text of the first fault that the owner reported
   alignas(line_bytes) char cause[cause_bytes];

@@ -1,0 +1,74 @@
+// Agreeing on one answer, also after a fault.
+//
+//   every member writes its number and flag into its own lane
+//   whoever sees that everybody has done so, or is gone, writes the outcome into the first member's lane, if none stands there
+//
+// Two members may see different sets, when somebody dies in the middle: the compare-and-swap decides which outcome holds, and
+// both take that. The first lane stays mapped when its owner dies.
+//
+// Who writes: a member its own voice; anybody, once for each number, the outcome. Order: voices are stored with release
+// before the others are woken; the outcome is swapped with acquire-release and loaded with acquire. Two places are enough:
+// nobody can speak of number n + 2 before everybody who is left has spoken of n + 1, and so has read the outcome of n.
+#include <fmt/format.h>
+
+#include "base/check.hpp"
+#include "group/group.hpp"
+#include "group/world.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr uint64_t said(uint64_t number, bool flag) { return number << 1 | (flag ? 1 : 0); }
+constexpr uint64_t number_of(uint64_t word) { return word >> 1; }
+
+}  // namespace
+
+std::vector<int> Group::survivors() const {
+  std::vector<int> ranks;
+  for (int member = 0; member < size(); ++member)
+    if (member == me() || lanes_.left(me(), member).load(std::memory_order_acquire) == still_here) ranks.push_back(world_rank(member));
+  return ranks;
+}
+
+Result<bool> Group::agree(bool flag, std::optional<double> timeout_s) {
+  std::lock_guard lock(agree_mutex_);
+  if (Status status = usable(); status.code() == ErrorCode::state) return status;  // a broken group may agree
+  const uint64_t number = ++agreements_;
+  std::atomic<uint64_t>& outcome = lanes_.shared().agreed[number % 2];
+  lanes_.mine().voices[number % 2].store(said(number, flag), std::memory_order_release);
+  FAULT_POINT("agree_said");
+  lanes_.wake_everyone();
+  const Deadline deadline = Deadline::in_seconds(timeout_s.value_or(parts_.timeout_s));
+  std::vector<int> missing;
+  auto turn_once = [&] {
+    if (number_of(outcome.load(std::memory_order_acquire)) == number) return Turn::done;
+    missing.clear();
+    bool all = true;
+    for (int member = 0; member < size(); ++member) {
+      const bool gone = member != me() && lanes_.left(me(), member).load(std::memory_order_acquire) != still_here;
+      const uint64_t voice = lanes_.control(member).voices[number % 2].load(std::memory_order_acquire);
+      if (number_of(voice) == number)
+        all &= (voice & 1) != 0;
+      else if (!gone)
+        missing.push_back(world_rank(member));
+    }
+    if (!missing.empty()) return Turn::blocked;
+    uint64_t before = outcome.load(std::memory_order_acquire);
+    while (number_of(before) < number)  // later ones stand when this rank has left in the meantime
+      if (outcome.compare_exchange_weak(before, said(number, all), std::memory_order_acq_rel, std::memory_order_acquire)) break;
+    lanes_.wake_everyone();
+    return Turn::done;
+  };
+  auto examine_once = [&]() -> Status {
+    if (left_.load(std::memory_order_relaxed)) return gone_status();
+    if (!deadline.passed()) return Status::success();
+    return {ErrorCode::timeout, fmt::format("group \"{}\": rank {} waited {:.1f} s to agree, and rank{} {} did not come", name(),
+                                            world_rank(me()), timeout_s.value_or(parts_.timeout_s), missing.size() == 1 ? "" : "s",
+                                            fmt::join(missing, ", "))};
+  };
+  WaitPolicy policy = parts_.world->wait_policy(size());
+  RETURN_IF_ERROR(wait_until_done(lanes_.my_head(), policy, turn_once, examine_once, deadline));
+  return (outcome.load(std::memory_order_acquire) & 1) != 0;
+}
+
+}  // namespace unisono
