@@ -8,9 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
+#include "base/hash.hpp"
 #include "tests/support/children.hpp"
 #include "tests/support/file_tree.hpp"
 #include "unisono/store.hpp"
@@ -211,6 +213,31 @@ TEST_F(FileStores, any_damaged_byte_is_found) {
       }
       EXPECT_EQ(contents(), damaged);
     }
+  }
+}
+
+// A frame whose hashes are right, as a program with a bug might write it.
+TEST_F(FileStores, lengths_inside_a_frame_are_not_believed_either) {
+  const std::string whole = written();
+  auto bytes_of = [](auto... numbers) {
+    std::string bytes;
+    (bytes.append(reinterpret_cast<const char*>(&numbers), sizeof(numbers)), ...);
+    return bytes;
+  };
+  uint64_t identity = 0;
+  std::memcpy(&identity, whole.data() + 16, sizeof(identity));
+  const std::string wrong[] = {
+      std::string(15, 'x'),                                      // less than the head of an edit
+      bytes_of(1u, 5u, uint64_t{0}) + "abcd",                    // a key that is longer than the frame
+      bytes_of(1u, 1u, uint64_t{4}) + "abcd",                    // a value that is
+      bytes_of(1u, 4u, ~uint64_t{0} - 3) + "abcd",               // both together are less than nothing
+      bytes_of(0u, 1u, uint64_t{1}) + "ab", bytes_of(5u, 1u, uint64_t{1}) + "ab",  // of no kind
+      bytes_of(4u, 0u, uint64_t{15}) + std::string(15, '\0'),    // counts of users that are cut off
+  };
+  for (const std::string& edits : wrong) {
+    const std::string lengths = bytes_of(uint64_t{edits.size()}, hash_text(edits));
+    replace(whole + lengths + bytes_of(hash_bytes(lengths.data(), lengths.size(), hash_combine(identity, whole.size()))) + edits);
+    expect_error<CorruptionError>({fmt::format("at byte {} an edit", whole.size())}, [&] { FileStore store(path_); });
   }
 }
 
