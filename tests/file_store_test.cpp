@@ -51,6 +51,25 @@ class FileStores : public ::testing::Test {
     }
   }
 
+  // Keeps the file locked until the call has opened it and waits for the lock; then removes it, as the last user would.
+  void remove_under(const std::function<void()>& call) const {
+    Descriptor keeper(open(path_.c_str(), O_RDWR | O_CLOEXEC));
+    EXPECT_EQ(flock(keeper.number(), LOCK_EX), 0);
+    std::thread caller(call);
+    EXPECT_TRUE(await([&] { return open_descriptors() == 2; }));
+    std::filesystem::remove(path_);
+    keeper.reset();
+    caller.join();
+  }
+  int open_descriptors() const {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;  // a descriptor may be closed while we look
+      count += std::filesystem::read_symlink(entry, gone) == path_;
+    }
+    return count;
+  }
+
   // A store with a few keys, of which the last two were set as one; nobody holds it.
   std::string written() const {
     std::filesystem::remove(path_);
@@ -131,6 +150,20 @@ TEST_F(FileStores, a_store_is_made_anew_while_others_remove_it) {
     }
   }).wait());
   EXPECT_FALSE(is_there());
+}
+
+TEST_F(FileStores, a_file_removed_before_it_was_locked_is_made_anew) {
+  written();
+  std::unique_ptr<FileStore> store;
+  remove_under([&] { store = std::make_unique<FileStore>(path_); });
+  EXPECT_FALSE(store->check({"a"}));
+  store->set("a", "anew");
+  EXPECT_EQ(FileStore(path_).get("a"), "anew");
+}
+
+TEST_F(FileStores, a_file_removed_before_it_was_locked_is_lost_to_its_users) {
+  FileStore store(path_);
+  remove_under([&] { expect_error<StoreLostError>({"removed while this process used it"}, [&] { store.set("a", "1"); }); });
 }
 
 TEST_F(FileStores, the_file_is_for_its_user_only) {

@@ -193,6 +193,37 @@ TEST(JoinStore, every_world_of_a_store_has_another_name) {
   EXPECT_NE(names[0][1], names[0][2]);
 }
 
+// Rank 0 is held back behind its first world until the other rank has asked for the name of the second.
+class SlowHost : public HashStore {
+ public:
+  Result<std::vector<distributed::StoreAnswer>> perform(const std::vector<distributed::StoreRequest>& requests) override {
+    if (requests.back().kind == distributed::StoreRequest::Kind::delete_key) { EXPECT_TRUE(await([&] { return worlds_asked_for_ >= 2; })); }
+    return HashStore::perform(requests);
+  }
+  Result<std::vector<std::string>> await_values(const std::vector<std::string>& keys, double timeout_s) override {
+    if (check(keys)) {
+      auto values = HashStore::await_values(keys, timeout_s);
+      ++worlds_asked_for_;
+      return values;
+    }
+    ++worlds_asked_for_;
+    return HashStore::await_values(keys, timeout_s);
+  }
+
+ private:
+  std::atomic<int> worlds_asked_for_{0};
+};
+
+TEST(JoinStore, a_rank_that_is_quick_to_come_again_does_not_take_the_old_name) {
+  auto store = std::make_shared<SlowHost>();
+  as_threads(2, [&](int rank) {
+    auto first = launch_by(store, rank, 2);
+    ASSERT_TRUE(first.ok()) << first.status().text();
+    (*first)->leave();
+    join_and_sum(store, rank, 2);
+  });
+}
+
 // Who tries in vain, or alone, is not a world ahead of the others afterwards.
 TEST(JoinStore, a_join_that_failed_may_be_repeated) {
   auto store = std::make_shared<HashStore>();
