@@ -120,7 +120,7 @@ class PrefixStore : public Store {
 // of it and nobody holds it, the last one removes the file; with -1 it stays.
 class FileStore : public Store {
  public:
-  // Throws AuthError for a file of another user, ArgumentError for one that is no store, StoreLostError where it cannot be opened.
+  // AuthError for a file of another user, ArgumentError for one that is no store, StoreLostError where it cannot be opened.
   explicit FileStore(const std::string& path, int world_size = -1);
   ~FileStore() override;
   const std::string& path() const;

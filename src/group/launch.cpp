@@ -18,7 +18,8 @@ Result<LaunchInfo> who_am_i(const LaunchRequest& request, const Environment& env
   auto method = init_method_of(request.init_method);
   if (!method.ok()) return method.status();
   if (request.store && !request.init_method.empty())
-    return Status(ErrorCode::argument, fmt::format("init_method \"{}\" and store are two ways to meet; give one of them", request.init_method));
+    return Status(ErrorCode::argument, fmt::format("init_method \"{}\" and store are two ways to meet; give one of them",
+                                                   request.init_method));
   const bool by_file = method->kind == InitMethod::Kind::file;
   if ((by_file || request.store) && !request.rank)
     return Status(ErrorCode::argument, fmt::format("{} needs rank and world_size", by_file ? request.init_method : "store"));

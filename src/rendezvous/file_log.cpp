@@ -78,7 +78,8 @@ FileVisit::~FileVisit() {
 }
 
 Status FileLog::corrupted(const std::string& what) const {
-  return {ErrorCode::corruption, fmt::format("{}: at byte {} {}; the file is damaged: end its users and remove it", path_, position_, what)};
+  return {ErrorCode::corruption, fmt::format("{}: at byte {} {}; the file is damaged: end its users and remove it", path_,
+                                             position_, what)};
 }
 
 // Waits by asking again, for flock() itself knows no deadline and a stopped holder would stop us, too.
@@ -141,8 +142,8 @@ Status FileLog::read_head(const FileVisit& visit) {
   if (std::memcmp(head.magic, FileHead{}.magic, sizeof(head.magic)) != 0)
     return {ErrorCode::argument, fmt::format("{} is not a file of FileStore; name another", path_)};
   if (head.version != format_version)
-    return {ErrorCode::version, fmt::format("{} is of format {}, and this library reads format {}; use one version of the library",
-                                            path_, head.version, format_version)};
+    return {ErrorCode::version, fmt::format("{} is of format {}, and this library reads format {}; use one version of the "
+                                            "library", path_, head.version, format_version)};
   if (head.hash != hash_of(head)) return corrupted("the head is not what was written");
   if (about.st_mode & 077)
     return {ErrorCode::auth, fmt::format("{} is open to others (mode {:o}); `chmod 600 {}` if you trust what is in it", path_,
@@ -197,7 +198,8 @@ Status FileLog::read_frame(const FileVisit& visit, int64_t size, bool& is_torn) 
 Status FileLog::read_news(const FileVisit& visit) {
   const int64_t size = size_of(visit);
   if (size < position_)
-    return {ErrorCode::store_lost, fmt::format("{}: the file became shorter: {} bytes of it were read, {} are left", path_, position_, size)};
+    return {ErrorCode::store_lost, fmt::format("{}: the file became shorter: {} bytes of it were read, {} are left", path_,
+                                               position_, size)};
   for (bool is_torn = false; position_ < size && !is_torn;) RETURN_IF_ERROR(read_frame(visit, size, is_torn));
   return Status::success();
 }
@@ -236,7 +238,8 @@ Status FileLog::append(const FileVisit& visit, std::span<const StoreEdit> edits)
   head.hash = hash_of(head, identity_, position_);
   std::memcpy(frame.data(), &head, sizeof(head));
   Status status = Status::success();
-  if (size_of(visit) != position_ && ftruncate(visit.number(), position_) != 0) status = file_lost(path_, "cutting off an unfinished end");
+  if (size_of(visit) != position_ && ftruncate(visit.number(), position_) != 0)
+    status = file_lost(path_, "cutting off an unfinished end");
   if (status.ok()) status = write(visit, position_, frame);
   if (status.ok()) {
     position_ += static_cast<int64_t>(frame.size());

@@ -27,12 +27,13 @@ Status and_also(const Status& first, const Status& second) {
 
 }  // namespace
 
-FileStore::FileStore(const std::string& path, int world_size) : log_(std::make_unique<FileLog>(absolute(path))), world_size_(world_size) {
+FileStore::FileStore(const std::string& path, int world_size)
+    : log_(std::make_unique<FileLog>(absolute(path))), world_size_(world_size) {
   if (path.empty() || path.find('\0') != std::string::npos)
     throw ArgumentError(Status(ErrorCode::argument, "FileStore: the path is empty, or has a zero in it"));
   if (world_size < 1 && world_size != -1)
-    throw ArgumentError(Status(ErrorCode::argument, fmt::format("FileStore: world_size is {}; it must be at least 1, or -1 where it "
-                                                                "is not known", world_size)));
+    throw ArgumentError(Status(ErrorCode::argument, fmt::format("FileStore: world_size is {}; it must be at least 1, "
+                                                                "or -1 where it is not known", world_size)));
   throw_if_error(log_->attach(Deadline::in_seconds(timeout())));
 }
 

@@ -29,8 +29,8 @@ Result<Descriptor> open_own_file(const std::string& path, IfAbsent if_absent) {
   if (!file || fstat(file.number(), &about) != 0) return file_lost(path, "opening it");
   if (!S_ISREG(about.st_mode)) return Status(ErrorCode::argument, fmt::format("{} is not a plain file", path));
   if (about.st_uid != geteuid())
-    return Status(ErrorCode::auth, fmt::format("{} belongs to another user (uid {}; this process is uid {}); name a file of your own",
-                                               path, about.st_uid, geteuid()));
+    return Status(ErrorCode::auth, fmt::format("{} belongs to another user (uid {}; this process is uid {}); name a file of your "
+                                               "own", path, about.st_uid, geteuid()));
   return file;
 }
 

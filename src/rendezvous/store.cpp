@@ -25,7 +25,8 @@ StoreAnswer ask(Store& store, StoreRequest request) {
 
 void require_timeout(const char* function, double seconds) {
   if (!(seconds > 0))
-    throw ArgumentError(Status(ErrorCode::argument, fmt::format("{}: the timeout is {} s; it must be more than 0", function, seconds)));
+    throw ArgumentError(Status(ErrorCode::argument, fmt::format("{}: the timeout is {} s; it must be more than 0",
+                                                                function, seconds)));
 }
 
 }  // namespace
@@ -84,7 +85,8 @@ void Store::set_timeout(double seconds) {
   timeout_s_.store(seconds, std::memory_order_relaxed);
 }
 
-PrefixStore::PrefixStore(std::string prefix, std::shared_ptr<Store> store) : prefix_(std::move(prefix)), store_(std::move(store)) {
+PrefixStore::PrefixStore(std::string prefix, std::shared_ptr<Store> store)
+    : prefix_(std::move(prefix)), store_(std::move(store)) {
   if (!store_) throw ArgumentError(Status(ErrorCode::argument, fmt::format("PrefixStore \"{}\" was given no store", prefix_)));
 }
 

@@ -93,8 +93,8 @@ Status missing_keys(const std::vector<std::string>& keys, const StoreContents& c
     if (contents.values.contains(key) || ++count > shown_keys) continue;
     missing.push_back(fmt::format("\"{}\"", key));
   }
-  return {ErrorCode::timeout, fmt::format("waited {} s for {} of {} keys that nobody has set: {}{}", timeout_s, count, keys.size(),
-                                          fmt::join(missing, ", "), count > shown_keys ? ", …" : "")};
+  return {ErrorCode::timeout, fmt::format("waited {} s for {} of {} keys that nobody has set: {}{}", timeout_s, count,
+                                          keys.size(), fmt::join(missing, ", "), count > shown_keys ? ", …" : "")};
 }
 
 }  // namespace unisono
