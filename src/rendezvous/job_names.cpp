@@ -43,11 +43,11 @@ Result<std::string> random_name() {
 Result<InitMethod> init_method_of(const std::string& text) {
   if (text.empty() || text == "env://") return InitMethod{};
   if (text.starts_with("tcp://"))
-    return Status(ErrorCode::init, fmt::format("init_method \"{}\": ranks on several machines are not supported yet; on one machine "
-                                               "use \"env://\" under a launcher, or \"file:///path\"", text));
+    return Status(ErrorCode::init, fmt::format("init_method \"{}\": ranks on several machines are not supported yet; on one "
+                                               "machine use \"env://\" under a launcher, or \"file:///path\"", text));
   if (!text.starts_with(file_scheme))
-    return Status(ErrorCode::argument, fmt::format("init_method is \"{}\"; there are \"env://\" (the default) and \"file:///path\", "
-                                                   "and store= instead of either", text));
+    return Status(ErrorCode::argument, fmt::format("init_method is \"{}\"; there are \"env://\" (the default) and "
+                                                   "\"file:///path\", and store= instead of either", text));
   const std::string path = text.substr(file_scheme.size());
   if (!path.starts_with('/') || path.find('\0') != std::string::npos)
     return Status(ErrorCode::argument, fmt::format("init_method is \"{}\"; a file is named by its whole path, as in "
@@ -81,8 +81,9 @@ Result<StoreJob> job_in_store(Store& store, const StoreMeeting& meeting) {
     return job;
   }
   if (values.status().code() != ErrorCode::timeout) return values.status();
-  return Status(ErrorCode::init, fmt::format("rank {} of {} waited {} s for rank 0 to name world {} of the store; was it started, with "
-                                             "the same store and prefix, and has it joined {} worlds there before, as this rank has?",
+  return Status(ErrorCode::init, fmt::format("rank {} of {} waited {} s for rank 0 to name world {} of the store; was it "
+                                             "started, with the same store and prefix, and has it joined {} worlds there before, as "
+                                             "this rank has?",
                                              meeting.rank, meeting.size, meeting.timeout_s, job.generation, joined->number));
 }
 
