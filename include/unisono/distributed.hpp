@@ -5,6 +5,7 @@
 // Ranks named `src` and `dst` are global ranks, as in torch.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,10 +18,18 @@
 
 namespace unisono::distributed {
 
+class Store;  // unisono/store.hpp
+
 struct InitOptions {
   std::optional<int> rank = {}, world_size = {};  // both or neither; otherwise the launcher says
   std::string job = {};                           // what distinguishes this job on the machine; otherwise the launcher says
   std::optional<double> timeout_s = {};           // default deadline of calls
+  // How the ranks find each other. "env://", the default: as the launcher says, or by `job`. "file:///path", with rank and
+  // world_size: ranks that name the same file meet; it is made if absent, stays empty and is not removed.
+  std::string init_method = {};
+  // Instead: the ranks agree through a store that all of them reach, with rank and world_size. Each use of the same store, or
+  // of the same prefix of it, makes a world of its own.
+  std::shared_ptr<Store> store = {};
 };
 void init_process_group(const InitOptions& options = {});  // joins the world; InitError says who is missing
 void destroy_process_group(GroupHandle group = {});       // leaves the group, or the world and everything

@@ -20,7 +20,7 @@ Group& member_group(const GroupHandle& handle, const char* wanted_for) {
 }  // namespace
 
 void init_process_group(const InitOptions& options) {
-  join_default_world({options.rank, options.world_size, options.job, options.timeout_s});
+  join_default_world({options.rank, options.world_size, options.job, options.timeout_s, options.init_method, options.store});
 }
 
 void destroy_process_group(GroupHandle group) {

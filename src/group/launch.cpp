@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "rendezvous/ancestors.hpp"
+#include "rendezvous/job_names.hpp"
 #include "rendezvous/launchers.hpp"
 
 namespace unisono {
@@ -14,13 +15,50 @@ namespace {
 Result<LaunchInfo> who_am_i(const LaunchRequest& request, const Environment& environment) {
   if (request.rank.has_value() != request.size.has_value())
     return Status(ErrorCode::argument, "rank and world_size go together: give both or neither");
+  auto method = init_method_of(request.init_method);
+  if (!method.ok()) return method.status();
+  if (request.store && !request.init_method.empty())
+    return Status(ErrorCode::argument, fmt::format("init_method \"{}\" and store are two ways to meet; give one of them",
+                                                   request.init_method));
+  const bool by_file = method->kind == InitMethod::Kind::file;
+  if ((by_file || request.store) && !request.rank)
+    return Status(ErrorCode::argument, fmt::format("{} needs rank and world_size", by_file ? request.init_method : "store"));
   if (!request.rank) return launch_info(environment, process_ancestors());
   LaunchInfo info;
-  info.launcher = "program";
+  info.launcher = by_file ? "file" : request.store ? "store" : "program";
   info.rank = info.local_rank = *request.rank;
   info.size = info.local_size = *request.size;
+  if (by_file) {
+    auto job = job_of_file(method->path);
+    if (!job.ok()) return job.status();
+    info.job = std::move(*job);
+    return info;
+  }
+  if (request.store) return info;  // its name is agreed on last: see join_by_store
   if (auto launched = launch_info(environment, process_ancestors()); launched.ok()) info.job = launched->job;
   return info;
+}
+
+// A place that cannot be is refused by World::join; nobody need be waited for.
+Result<std::shared_ptr<World>> join_by_store(distributed::Store& store, WorldOptions options) {
+  if (options.rank < 0 || options.rank >= options.size) return World::join(std::move(options));
+  const StoreMeeting meeting{options.rank, options.size, options.settings.join_timeout_s};
+  auto job = job_in_store(store, meeting);
+  if (!job.ok()) return job.status();
+  options.job = job->name + options.job;
+  auto world = World::join(std::move(options));
+  if (!world.ok()) return world;
+  if (Status counted = count_joined(store, meeting, *job); !counted.ok())
+    (*world)->log().warning(fmt::format("the world is joined, but the store cannot serve for another: {}", counted.text()));
+  return world;
+}
+
+// A job's name given in the program stands for the launcher's, and only adds to what a file or a store says.
+std::string name_of_job(const LaunchRequest& request, const LaunchInfo& info, const Settings& settings) {
+  const std::string added = request.job.empty() ? "" : " " + request.job;
+  if (request.store) return added;
+  if (info.launcher == "file") return info.job + added;
+  return !request.job.empty() ? request.job : !info.job.empty() ? info.job : settings.job;
 }
 
 }  // namespace
@@ -45,12 +83,13 @@ Result<std::shared_ptr<World>> launch(const LaunchRequest& request, const Enviro
   options.local_rank = info->local_rank < 0 ? info->rank : info->local_rank;
   options.local_size = info->local_size < 0 ? info->size : info->local_size;
   options.launcher = info->launcher;
-  options.job = !request.job.empty() ? request.job : !info->job.empty() ? info->job : settings->job;
+  options.job = name_of_job(request, *info, *settings);
+  options.settings = std::move(*settings);
+  if (request.store) return join_by_store(*request.store, std::move(options));
   if (options.job.empty() && options.size > 1)
     return Status(ErrorCode::init, fmt::format("rank {} of {}: nothing says which job this is; set UNISONO_JOB to the same text on "
                                                "all ranks, or start them with `unisono run -n {} …`", options.rank, options.size, options.size));
   if (options.job.empty()) options.job = fmt::format("alone {}", getpid());
-  options.settings = std::move(*settings);
   if (info->launcher == "none")
     Log("warning", -1).warning("no launcher found, world of 1; start with `unisono run -n 4 …`");
   return World::join(std::move(options));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "group/world.hpp"
+#include "unisono/store.hpp"
 
 namespace unisono {
 
@@ -13,6 +14,8 @@ struct LaunchRequest {
   std::optional<int> rank, size;    // both or neither; otherwise the launcher says
   std::string job;                  // otherwise the launcher says
   std::optional<double> timeout_s;
+  std::string init_method = {};                       // empty: env://
+  std::shared_ptr<distributed::Store> store = {};     // instead of a method; with rank and size
 };
 
 // Reads the settings and the launcher's variables from `environment` and joins.

@@ -1,0 +1,97 @@
+// Files and stores by which ranks meet; see job_names.hpp. Used by group/launch.cpp.
+//
+// Every rank counts the worlds that it has joined through a store, and its next one is the next after those. A join that
+// failed is not counted, so whoever tries again, or was killed on the way and started again, comes to the same name.
+#include "rendezvous/job_names.hpp"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include <array>
+
+#include "rendezvous/own_file.hpp"
+
+namespace unisono {
+namespace {
+
+using distributed::Store;
+using distributed::StoreAnswer;
+using distributed::StoreRequest;
+using Kind = StoreRequest::Kind;
+
+constexpr std::string_view file_scheme = "file://";
+
+std::string joined_key(int rank) { return fmt::format("unisono/worlds_joined/{}", rank); }
+std::string name_key(int64_t generation) { return fmt::format("unisono/world/{}/name", generation); }
+
+Result<StoreAnswer> ask(Store& store, const StoreRequest& request) {
+  auto answers = store.perform({request});
+  if (!answers.ok()) return answers.status();
+  return std::move(answers->front());
+}
+
+Result<std::string> random_name() {
+  std::array<uint64_t, 2> words;
+  if (getrandom(words.data(), sizeof(words), 0) != static_cast<ssize_t>(sizeof(words)))
+    return Status(ErrorCode::resource, "the system gives no random numbers");
+  return fmt::format("store {:016x}{:016x}", words[0], words[1]);
+}
+
+}  // namespace
+
+Result<InitMethod> init_method_of(const std::string& text) {
+  if (text.empty() || text == "env://") return InitMethod{};
+  if (text.starts_with("tcp://"))
+    return Status(ErrorCode::init, fmt::format("init_method \"{}\": ranks on several machines are not supported yet; on one "
+                                               "machine use \"env://\" under a launcher, or \"file:///path\"", text));
+  if (!text.starts_with(file_scheme))
+    return Status(ErrorCode::argument, fmt::format("init_method is \"{}\"; there are \"env://\" (the default) and "
+                                                   "\"file:///path\", and store= instead of either", text));
+  const std::string path = text.substr(file_scheme.size());
+  if (!path.starts_with('/') || path.find('\0') != std::string::npos)
+    return Status(ErrorCode::argument, fmt::format("init_method is \"{}\"; a file is named by its whole path, as in "
+                                                   "\"file:///tmp/job\"", text));
+  return InitMethod{InitMethod::Kind::file, path};
+}
+
+Result<std::string> job_of_file(const std::string& path) {
+  auto file = open_own_file(path, IfAbsent::make);
+  if (!file.ok()) return file.status();
+  struct stat about = {};
+  if (fstat(file->number(), &about) != 0) return file_lost(path, "looking at it");
+  return fmt::format("file {}:{}", about.st_dev, about.st_ino);
+}
+
+Result<StoreJob> job_in_store(Store& store, const StoreMeeting& meeting) {
+  auto joined = ask(store, {.kind = Kind::add, .key = joined_key(meeting.rank), .amount = 0});
+  if (!joined.ok()) return joined.status();
+  StoreJob job{{}, joined->number + 1};
+  if (meeting.rank == 0) {
+    auto name = random_name();
+    if (!name.ok()) return name.status();
+    auto agreed = ask(store, {.kind = Kind::compare_set, .key = name_key(job.generation), .value = *name});
+    if (!agreed.ok()) return agreed.status();
+    job.name = agreed->value;
+    return job;
+  }
+  auto values = store.await_values({name_key(job.generation)}, meeting.timeout_s);
+  if (values.ok()) {
+    job.name = values->front();
+    return job;
+  }
+  if (values.status().code() != ErrorCode::timeout) return values.status();
+  return Status(ErrorCode::init, fmt::format("rank {} of {} waited {} s for rank 0 to name world {} of the store; was it "
+                                             "started, with the same store and prefix, and has it joined {} worlds there before, as "
+                                             "this rank has?",
+                                             meeting.rank, meeting.size, meeting.timeout_s, job.generation, joined->number));
+}
+
+// Everybody has the name by now, so that it can go: a store that serves many worlds does not grow.
+Status count_joined(Store& store, const StoreMeeting& meeting, const StoreJob& job) {
+  std::vector<StoreRequest> requests = {{.kind = Kind::add, .key = joined_key(meeting.rank), .amount = 1}};
+  if (meeting.rank == 0) requests.push_back({.kind = Kind::delete_key, .key = name_key(job.generation)});
+  return store.perform(requests).status();
+}
+
+}  // namespace unisono

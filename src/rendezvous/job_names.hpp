@@ -1,0 +1,41 @@
+// What names a job where no launcher does: a file that all ranks name, or a name that they agree on through a store.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "unisono/status.hpp"
+#include "unisono/store.hpp"
+
+namespace unisono {
+
+// How init_process_group() is told to meet; a value.
+struct InitMethod {
+  enum class Kind { env, file };
+  Kind kind = Kind::env;
+  std::string path;  // of the file
+};
+
+// "", "env://" and "file:///path". InitError for tcp://, ArgumentError that lists what there is for anything else.
+Result<InitMethod> init_method_of(const std::string& text);
+
+// The same for all ranks that name the same file, by whatever path. It is made if absent, empty, and it is left there.
+Result<std::string> job_of_file(const std::string& path);
+
+struct StoreMeeting {
+  int rank = 0;
+  int size = 1;
+  double timeout_s = 300;
+};
+
+struct StoreJob {
+  std::string name;
+  int64_t generation = 0;  // the how-manieth world of this store it is
+};
+
+// Rank 0 draws the name, the others wait for it: InitError when it does not come. The next world of the same store has
+// another one, provided that every rank counts those it has joined.
+Result<StoreJob> job_in_store(distributed::Store& store, const StoreMeeting& meeting);
+Status count_joined(distributed::Store& store, const StoreMeeting& meeting, const StoreJob& job);
+
+}  // namespace unisono
