@@ -93,7 +93,9 @@ void join_default_world(const LaunchRequest& request) {
   DefaultWorld& state = default_world();
   std::lock_guard lock(state.mutex);
   if (state.world && !state.world->forked()) {
-    if (request.rank && (*request.rank != state.world->rank() || *request.size != state.world->size()))
+    const bool another = request.rank.value_or(state.world->rank()) != state.world->rank() ||
+                         request.size.value_or(state.world->size()) != state.world->size();
+    if (another)
       throw StateError(Status(ErrorCode::state, fmt::format("the world was joined already, as rank {} of {}; leave it first",
                                                             state.world->rank(), state.world->size())));
     return;
