@@ -173,6 +173,24 @@ struct MonitoredBarrierOptions {
 // A barrier for finding out who does not come: TimeoutError on those who did, naming the others.
 void monitored_barrier(const MonitoredBarrierOptions& options = {});
 
+// Many tensors of one dtype in one call, wherever each of them lies; nothing is packed. All ranks give as many, of the same
+// sizes. A list of one is the call without a list.
+//
+// Every tensor holds its own reduction afterwards.
+WorkPtr all_reduce_coalesced(std::span<const TensorView> tensors, const ReduceOptions& options = {});
+// output_tensor_lists[i][j] becomes rank i's input_tensor_list[j].
+WorkPtr all_gather_coalesced(std::span<const std::vector<TensorView>> output_tensor_lists,
+                             std::span<const TensorView> input_tensor_list, const Options& options = {});
+// outputs[j] is what all_gather_into_tensor makes of everybody's inputs[j].
+WorkPtr all_gather_into_tensor_coalesced(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
+                                         const Options& options = {});
+// outputs[j] is the reduction of everybody's input_lists[j][r], r being this rank.
+WorkPtr reduce_scatter_coalesced(std::span<const TensorView> outputs, std::span<const std::vector<TensorView>> input_lists,
+                                 const ReduceOptions& options = {});
+// outputs[j] is what reduce_scatter_tensor makes of everybody's inputs[j].
+WorkPtr reduce_scatter_tensor_coalesced(std::span<const TensorView> outputs, std::span<const TensorView> inputs,
+                                        const ReduceOptions& options = {});
+
 inline WorkPtr all_gather_single(TensorView output, TensorView input, const Options& options = {}) {
   return all_gather_into_tensor(output, input, options);
 }

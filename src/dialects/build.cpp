@@ -87,7 +87,7 @@ Pieces pieces(std::span<const TensorView> list) {
   std::vector<Bytes> parts;
   parts.reserve(list.size());
   for (const TensorView& tensor : list) parts.push_back({static_cast<std::byte*>(tensor.data), tensor.bytes()});
-  return Pieces(std::move(parts));
+  return Pieces(parts);
 }
 
 Status split(const char* argument, const TensorView& tensor, std::span<const int64_t> sizes, int ranks, Pieces& parts) {
@@ -112,7 +112,7 @@ Status split(const char* argument, const TensorView& tensor, std::span<const int
   }
   if (left != 0)
     return wrong("{}_split_sizes is [{}], which leaves {} of dim 0 of {} over", argument, fmt::join(sizes, ", "), left, argument);
-  parts = Pieces(std::move(list));
+  parts = Pieces(list);
   return Status::success();
 }
 
@@ -132,6 +132,10 @@ WorkPtr deliver(Group& group, Call&& call, const Status& checked, Delivery deliv
   if (delivery.async_op) return group.post(std::move(call), std::move(delivery.keep_alive));
   throw_if_error(group.run(std::move(call)));
   return nullptr;
+}
+
+WorkPtr deliver(Request&& request, Delivery delivery) {
+  return request.group ? deliver(*request.group, std::move(request.call), request.checked, std::move(delivery)) : nullptr;
 }
 
 WorkPtr deliver_with_splits(Group& group, Call&& call, const Status& checked, Delivery delivery) {

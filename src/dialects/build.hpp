@@ -31,6 +31,13 @@ Status split(const char* argument, const TensorView& tensor, std::span<const int
 uint32_t sizes_hash(std::span<const TensorView> list);
 bool equal_sizes(std::span<const TensorView> list);
 
+// A call as a function of a dialect has made it out of its arguments, and whether they are right.
+struct Request {
+  Group* group = nullptr;  // null: this rank is outside it, and nothing is to be done
+  Call call = {};
+  Status checked = {};
+};
+
 struct Delivery {
   bool async_op = false;
   std::optional<double> timeout_s = {};  // otherwise the group's
@@ -38,6 +45,7 @@ struct Delivery {
 };
 // Refuses the call (telling the others) when `checked` is not ok; performs it, or posts it and returns its Work. Throws.
 WorkPtr deliver(Group& group, Call&& call, const Status& checked, Delivery delivery);
+WorkPtr deliver(Request&& request, Delivery delivery);
 // The same for an all_to_all whose parts may differ: first every rank tells the others how much it sends to whom.
 WorkPtr deliver_with_splits(Group& group, Call&& call, const Status& checked, Delivery delivery);
 

@@ -33,8 +33,8 @@ Status use_counts(std::span<const int64_t> counts, const TensorView& output, con
   }
   RETURN_IF_ERROR(check_count("input", input, sends / element, "what row of send_count_matrix this rank has"));
   RETURN_IF_ERROR(check_count("output", output, receives / element, "what column of send_count_matrix this rank has"));
-  call.input = Pieces(std::move(sent));
-  call.output = Pieces(std::move(received));
+  call.input = Pieces(sent);
+  call.output = Pieces(received);
   call.sizes_hash = static_cast<uint32_t>(hash_bytes(counts.data(), counts.size_bytes()));
   call.splits = std::move(splits);
   return Status::success();

@@ -11,8 +11,6 @@
 namespace unisono::distributed {
 namespace {
 
-Status check_reducible(const Call& call, const Group& group) { return check_reduction(call.reduction(group.size())); }
-
 Status check_all_gather(const Group& group, std::span<const TensorView> list, const TensorView& tensor) {
   RETURN_IF_ERROR(check_tensor("tensor", tensor));
   RETURN_IF_ERROR(check_list_length("tensor_list", list.size(), group.size()));
@@ -40,15 +38,16 @@ Status check_reduce_scatter(const Group& group, const TensorView& output, std::s
                      "it holds the reduction of this rank's element of input_list");
 }
 
-// The whole of one tensor is N times the other: as a concatenation on dim 0, or as a stack (N, *shape).
+}  // namespace
+
+Status check_reducible(const Call& call, const Group& group) { return check_reduction(call.reduction(group.size())); }
+
 Status check_into(const char* name, const TensorView& large, const TensorView& small, int ranks) {
   RETURN_IF_ERROR(check_same_dtype(name, large, small.dtype));
   if (small.count() > INT64_MAX / ranks)
     return {ErrorCode::argument, fmt::format("{} would have {} times {} elements, which cannot be", name, ranks, small.count())};
   return check_count(name, large, small.count() * ranks, "as many as the other tensor has, times the ranks of the group");
 }
-
-}  // namespace
 
 Status find_root(const char* argument, Rank global, std::optional<int> in_group, const Group& group, int& root) {
   if (!in_group) {

@@ -23,4 +23,15 @@ inline Call make_call(Collective kind, const TensorView& counted, ReduceOp op = 
 // src or dst as a global rank, or group_src or group_dst as a rank of the group; `root` becomes an index into the group.
 Status find_root(const char* argument, Rank global, std::optional<int> in_group, const Group& group, int& root);
 
+Status check_reducible(const Call& call, const Group& group);
+// The whole of one tensor is N times the other: as a concatenation on dim 0, or as a stack (N, *shape).
+Status check_into(const char* name, const TensorView& large, const TensorView& small, int ranks);
+
+// distributed_coalesced.cpp
+using TensorList = std::span<const TensorView>;
+using TensorLists = std::span<const std::vector<TensorView>>;
+Request all_reduce_coalesced_request(TensorList tensors, const ReduceOptions& options);
+Request all_gather_into_coalesced_request(TensorList outputs, TensorList inputs, const Options& options);
+Request reduce_scatter_into_coalesced_request(TensorList outputs, TensorList inputs, const ReduceOptions& options);
+
 }  // namespace unisono::distributed

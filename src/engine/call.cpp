@@ -9,13 +9,8 @@ namespace unisono {
 // Where a list has uneven parts every rank knows all of them, so every rank finds the same longest one.
 int64_t piece_bytes(const Call& call, int ranks) {
   if (call.splits) return call.splits->longest();
-  auto longest = [ranks](const Pieces& pieces) {
-    int64_t bytes = 0;
-    for (const Bytes& part : pieces.parts()) bytes = std::max(bytes, part.bytes);
-    return pieces.is_list() ? bytes : pieces.bytes() / ranks;
-  };
-  if (call.kind == Collective::all_gather) return longest(call.output);
-  if (call.kind == Collective::reduce_scatter || call.kind == Collective::all_to_all) return longest(call.input);
+  if (call.kind == Collective::all_gather) return call.output.longest_part(ranks);
+  if (call.kind == Collective::reduce_scatter || call.kind == Collective::all_to_all) return call.input.longest_part(ranks);
   if (call.kind == Collective::scatter || call.kind == Collective::broadcast) return call.output.bytes();
   return call.input.bytes();
 }
@@ -43,7 +38,7 @@ int64_t part_offset_at(const Call& call, int peer, int me, int ranks) {
   return call.splits ? call.splits->offset(peer, me) : call.input.part_offset(me, ranks);
 }
 
-Bytes chunk_of(const Call& call, Buffer buffer, int index, ChunkSpace space) {
+Stretch chunk_of(const Call& call, Buffer buffer, int index, ChunkSpace space) {
   CHECK(buffer == Buffer::input || buffer == Buffer::output);
   Cuts cuts = cuts_of(call.kind);
   const Pieces& pieces = buffer == Buffer::input ? call.input : call.output;

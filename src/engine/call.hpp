@@ -28,6 +28,7 @@ struct Call {
   std::vector<int64_t> shape;        // compared between ranks where equal shapes are asked for
   bool compare_shapes = false;
   uint32_t sizes_hash = 0;           // of a list's sizes, where a list was given; compared between ranks
+  bool coalesced = false;            // data and parts are lists of tensors; then sizes_hash is not 0, and so the same is true on all ranks
   std::shared_ptr<const Splits> splits;  // all_to_all: null where all parts are equal
   double timeout_s = 0;
 
@@ -63,6 +64,6 @@ int64_t piece_bytes(const Call& call, int ranks);         // the data, or one pi
 int64_t contribution_bytes(const Call& call, int ranks);  // the most that one rank shows to the others
 Status check_splits(const Call& call, int me, int ranks);  // that everybody sends what this rank has room for
 int64_t part_offset_at(const Call& call, int peer, int me, int ranks);  // all_to_all: where my part begins in the peer's input
-Bytes chunk_of(const Call& call, Buffer buffer, int index, ChunkSpace space);
+Stretch chunk_of(const Call& call, Buffer buffer, int index, ChunkSpace space);
 
 }  // namespace unisono

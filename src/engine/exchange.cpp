@@ -9,10 +9,6 @@
 namespace unisono {
 namespace {
 
-void copy_bytes(std::byte* target, const std::byte* source, int64_t bytes) {
-  if (bytes > 0 && target != source) std::memcpy(target, source, static_cast<size_t>(bytes));
-}
-
 bool shows(const Call& call, int me) {
   if (call.kind == Collective::broadcast || call.kind == Collective::scatter) return me == call.root;
   if (call.kind == Collective::reduce || call.kind == Collective::gather) return me != call.root;
@@ -54,15 +50,12 @@ std::byte* Exchange::result(int member) const {
 
 void Exchange::show() {
   if (shows(*call_, lanes_.me())) {
+    const Pieces& input = call_->input;
     std::byte* at = payload(lanes_.me());
-    if (call_->input.is_list()) {
-      for (const Bytes& part : call_->input.parts()) {
-        copy_bytes(at, part.data, part.bytes);
-        at += part.bytes;
-      }
-    } else {
-      copy_bytes(at, call_->input.whole().data, call_->input.bytes());
-    }
+    if (input.is_list())
+      copy_bytes(Stretch::in_one_place(at, input.bytes()), input.all());
+    else if (input.bytes() > 0)
+      std::memcpy(at, input.data(), static_cast<size_t>(input.bytes()));
   }
   FAULT_POINT("exchange_shown");
   lanes_.slot(lanes_.me(), number()).word.store(word_, std::memory_order_release);
@@ -109,12 +102,13 @@ bool Exchange::all_match() const {
 void Exchange::combine() {
   if (!all_match()) return;  // whoever examines next finds the difference and tells all
   if (call_->kind == Collective::all_reduce) {
+    const Stretch output = call_->output.whole();
+    combined_ = output.is_in_one_place();  // otherwise it takes the result as the others do
     for (int member = 0; member < lanes_.members(); ++member) sources_[static_cast<size_t>(member)] = payload(member);
     reduce(call_->reduction(lanes_.members()), {.target = result(lanes_.me()),
-                                                .second_target = call_->output.whole().data,
+                                                .second_target = combined_ ? output.data : nullptr,
                                                 .sources = sources_,
                                                 .count = call_->count});
-    combined_ = true;
   }
   FAULT_POINT("exchange_combined");
   LaneControl& shared = lanes_.shared();
@@ -124,8 +118,8 @@ void Exchange::combine() {
   lanes_.wake_peers();
 }
 
-void Exchange::copy_from(int peer, int64_t offset, Bytes target) const {
-  copy_bytes(target.data, payload(peer) + offset, target.bytes);
+void Exchange::copy_from(int peer, int64_t offset, const Stretch& target) const {
+  copy_bytes(target, Stretch::in_one_place(payload(peer) + offset, target.bytes));
 }
 
 void Exchange::take() {
@@ -143,7 +137,7 @@ void Exchange::take() {
       return;
     case Collective::scatter:
       if (root)
-        copy_bytes(call_->output.whole().data, call_->input.part(me, ranks).data, call_->output.bytes());
+        copy_bytes(call_->output.whole(), call_->input.part(me, ranks));
       else
         copy_from(call_->root, me * call_->output.bytes(), call_->output.whole());
       return;
@@ -151,18 +145,18 @@ void Exchange::take() {
     case Collective::all_gather:
       if (call_->kind == Collective::gather && !root) return;
       for (int peer = 0; peer < ranks; ++peer) {
-        Bytes target = call_->output.part(peer, ranks);
+        const Stretch target = call_->output.part(peer, ranks);
         if (peer == me)
-          copy_bytes(target.data, call_->input.whole().data, target.bytes);
+          copy_bytes(target, call_->input.whole());
         else
           copy_from(peer, 0, target);
       }
       return;
     case Collective::all_to_all:
       for (int peer = 0; peer < ranks; ++peer) {
-        Bytes target = call_->output.part(peer, ranks);
+        const Stretch target = call_->output.part(peer, ranks);
         if (peer == me)
-          copy_bytes(target.data, call_->input.part(me, ranks).data, target.bytes);
+          copy_bytes(target, call_->input.part(me, ranks));
         else
           copy_from(peer, part_offset_at(*call_, peer, me, ranks), target);
       }
@@ -172,18 +166,25 @@ void Exchange::take() {
 
 void Exchange::take_reduction() {
   const int me = lanes_.me(), ranks = lanes_.members();
-  Bytes target = call_->output.whole();
+  const Pieces &input = call_->input, &output = call_->output;
   if (call_->kind == Collective::all_reduce && mode_ == ExchangeMode::combine) {
     int combiner = static_cast<int>(lanes_.shared().result.load(std::memory_order_relaxed) & 0xffff);
-    if (!combined_ && combiner < ranks) copy_bytes(target.data, result(combiner), target.bytes);
+    if (!combined_ && combiner < ranks) copy_bytes(output.whole(), Stretch::in_one_place(result(combiner), output.bytes()));
     return;
   }
-  bool scattered = call_->kind == Collective::reduce_scatter;
-  int64_t offset = scattered ? call_->input.part_offset(me, ranks) : 0;
+  const bool scattered = call_->kind == Collective::reduce_scatter;
+  const int64_t offset = scattered ? input.part_offset(me, ranks) : 0;
+  if (!input.is_list() && !output.is_list()) return reduce_shown(input.data() + offset, output.data(), offset, output.bytes());
+  in_step(scattered ? input.part(me, ranks) : input.whole(), output.whole(),
+          [&](const std::byte* mine, std::byte* target, int64_t done, int64_t bytes) { reduce_shown(mine, target, offset + done, bytes); });
+}
+
+// A stretch of everybody's contribution that begins at `offset` in what each has shown.
+void Exchange::reduce_shown(const std::byte* mine, std::byte* target, int64_t offset, int64_t bytes) {
+  const int ranks = lanes_.members();
   for (int peer = 0; peer < ranks; ++peer) sources_[static_cast<size_t>(peer)] = payload(peer) + offset;
-  sources_[static_cast<size_t>(me)] = scattered ? call_->input.part(me, ranks).data : call_->input.whole().data;
-  reduce(call_->reduction(ranks), {.target = target.data, .sources = sources_,
-                                   .count = target.bytes / element_bytes(call_->dtype)});
+  sources_[static_cast<size_t>(lanes_.me())] = mine;
+  reduce(call_->reduction(ranks), {.target = target, .sources = sources_, .count = bytes / element_bytes(call_->dtype)});
 }
 
 }  // namespace unisono

@@ -125,12 +125,10 @@ bool Run::perform(const Step& step, int64_t tile) {
     case StepKind::await: return await_flags(step, tile);
     case StepKind::read_peer: return read_peer(step, tile);
     case StepKind::reduce_peers: return reduce_peers(step, tile);
-    case StepKind::send: {
-      Place source = place(step.source, tile);
-      sends_.push_back({step.peer, source.data, source.bytes});
+    case StepKind::send:
+      sends_.push_back({step.peer, place(step.source, tile)});
       progress_sends();
       return true;
-    }
     case StepKind::receive:
     case StepKind::receive_reduce: return receive(step, tile);
     case StepKind::copy:
@@ -151,17 +149,16 @@ int64_t Run::chunk_bytes(ChunkRef ref) const {
 }
 
 // Where a chunk's part in this tile lies. A stage slot has no length of its own: the other operand says how much moves.
-Run::Place Run::place(ChunkRef ref, int64_t tile) const {
+Stretch Run::place(ChunkRef ref, int64_t tile) const {
   if (ref.buffer == Buffer::none) return {};
-  if (ref.buffer == Buffer::stage) return {stage_of(lanes_.me(), ref.chunk, tile), INT64_MAX};
+  if (ref.buffer == Buffer::stage) return Stretch::in_one_place(stage_of(lanes_.me(), ref.chunk, tile), INT64_MAX);
   int64_t chunk = chunk_bytes(ref), from = std::min(tile * assignment_.tile_bytes, chunk);
   int64_t bytes = std::min(assignment_.tile_bytes, chunk - from);
   if (ref.buffer == Buffer::scratch) {
     auto each = static_cast<int64_t>(scratch_.size()) / std::max(assignment_.schedule->scratch_chunks, 1);
-    return {const_cast<std::byte*>(scratch_.data()) + ref.chunk * each + from, bytes};
+    return Stretch::in_one_place(const_cast<std::byte*>(scratch_.data()) + ref.chunk * each + from, bytes);
   }
-  Bytes whole = chunk_of(*call_, ref.buffer, ref.chunk, {assignment_.schedule->chunks, lanes_.members()});
-  return {whole.data + from, bytes};
+  return chunk_of(*call_, ref.buffer, ref.chunk, {assignment_.schedule->chunks, lanes_.members()}).from(from, bytes);
 }
 
 std::byte* Run::stage_of(int member, int slot, int64_t tile) const {
@@ -187,6 +184,7 @@ bool Run::await_flags(const Step& step, int64_t tile) {
 // In the peer's private memory: where the chunk lies follows from its length, since all ranks made the same call, and parts
 // are as long as what is read of them; or it stands in the peer's list. 0 where that cannot be read.
 uint64_t Run::peer_address(const Step& step, int peer, int64_t length) {
+  CHECK(!call_->coalesced);  // such a call is never planned so: nobody else knows where its tensors lie
   LaneControl& control = lanes_.control(peer);
   const bool input = step.source.buffer == Buffer::input;
   const Cuts cuts = cuts_of(call_->kind);
@@ -194,7 +192,7 @@ uint64_t Run::peer_address(const Step& step, int peer, int64_t length) {
   uint64_t base = (input ? control.input_address : control.output_address).load(std::memory_order_relaxed);
   if (cut == Cut::whole) return base;
   if (base & list_mark) {
-    Bytes part;
+    Span part;
     const uint64_t entry = (base & ~list_mark) + static_cast<uint64_t>(step.source.chunk) * sizeof(part);
     const bool read = read_private(peer, reinterpret_cast<std::byte*>(&part), entry, sizeof(part));
     return read ? reinterpret_cast<uint64_t>(part.data) : 0;
@@ -206,10 +204,10 @@ uint64_t Run::peer_address(const Step& step, int peer, int64_t length) {
 }
 
 bool Run::read_peer(const Step& step, int64_t tile) {
-  Place target = place(step.target, tile);
+  const Stretch target = place(step.target, tile);
   if (target.bytes <= 0) return true;
   if (step.source.buffer == Buffer::stage) {
-    std::memcpy(target.data, stage_of(step.peer, step.source.chunk, tile), static_cast<size_t>(target.bytes));
+    copy_bytes(target, Stretch::in_one_place(stage_of(step.peer, step.source.chunk, tile), target.bytes));
     return true;
   }
   const uint64_t address = peer_address(step, step.peer, target.bytes);
@@ -227,32 +225,35 @@ bool Run::read_private(int peer, std::byte* target, uint64_t address, int64_t by
 
 bool Run::reduce_peers(const Step& step, int64_t tile) {
   if (step.source.buffer != Buffer::stage) return reduce_private_memory(step, tile);
-  Place own = place(step.own, tile), target = place(step.target, tile);
-  if (own.bytes <= 0) return true;
-  for (int peer = 0; peer < lanes_.members(); ++peer)
-    sources_[static_cast<size_t>(peer)] = peer == lanes_.me() ? own.data : stage_of(peer, step.source.chunk, tile);
-  void* second = fused_with_next(step, tile) ? place(step_at(done_steps(tile) + 1).target, tile).data : nullptr;
-  reduce(call_->reduction(lanes_.members()), {.target = target.data,
-                                              .second_target = second,
-                                              .sources = sources_,
-                                              .count = own.bytes / element_bytes(call_->dtype)});
+  std::byte* second = fused_with_next(step, tile) ? place(step_at(done_steps(tile) + 1).target, tile).data : nullptr;
+  const Stretch target = place(step.target, tile);
+  in_step(place(step.own, tile), target, [&](const std::byte* own, std::byte* to, int64_t done, int64_t bytes) {
+    for (int peer = 0; peer < lanes_.members(); ++peer)
+      sources_[static_cast<size_t>(peer)] = peer == lanes_.me() ? own : stage_of(peer, step.source.chunk, tile) + done;
+    reduce(call_->reduction(lanes_.members()), {.target = to,
+                                                .second_target = second ? second + done : nullptr,
+                                                .sources = sources_,
+                                                .count = bytes / element_bytes(call_->dtype)});
+  });
   return true;
 }
 
 // Reads every peer's chunk a cacheful at a time and adds it from there.
 bool Run::reduce_private_memory(const Step& step, int64_t tile) {
-  Place own = place(step.own, tile), target = place(step.target, tile);
+  const Stretch own = place(step.own, tile), target = place(step.target, tile);
   for (int64_t done = 0; done < own.bytes; done += landing_bytes) {
     const int64_t bytes = std::min(landing_bytes, own.bytes - done);
     for (int peer = 0; peer < lanes_.members(); ++peer) {
-      std::byte* source = peer == lanes_.me() ? own.data + done : landing_.data() + peer * landing_bytes;
-      sources_[static_cast<size_t>(peer)] = source;
       if (peer == lanes_.me()) continue;
       const uint64_t address = peer_address(step, peer, own.bytes);
-      if (address == 0 || !read_private(peer, source, address + static_cast<uint64_t>(done), bytes)) return false;
+      std::byte* landing = landing_.data() + peer * landing_bytes;
+      if (address == 0 || !read_private(peer, landing, address + static_cast<uint64_t>(done), bytes)) return false;
     }
-    reduce(call_->reduction(lanes_.members()),
-           {.target = target.data + done, .sources = sources_, .count = bytes / element_bytes(call_->dtype)});
+    in_step(own.from(done, bytes), target.from(done, bytes), [&](const std::byte* mine, std::byte* to, int64_t at, int64_t length) {
+      for (int peer = 0; peer < lanes_.members(); ++peer)
+        sources_[static_cast<size_t>(peer)] = peer == lanes_.me() ? mine : landing_.data() + peer * landing_bytes + at;
+      reduce(call_->reduction(lanes_.members()), {.target = to, .sources = sources_, .count = length / element_bytes(call_->dtype)});
+    });
   }
   return true;
 }

@@ -36,7 +36,7 @@ struct Assignment {
 inline constexpr uint64_t list_mark = uint64_t{1} << 63;
 inline uint64_t address_of(const Pieces& pieces) {
   if (!pieces.is_list()) return reinterpret_cast<uint64_t>(pieces.whole().data);
-  return reinterpret_cast<uint64_t>(pieces.parts().data()) | list_mark;
+  return reinterpret_cast<uint64_t>(pieces.spans()) | list_mark;
 }
 
 class Run {
@@ -50,18 +50,13 @@ class Run {
   const Status& failure() const { return failure_; }
 
  private:
-  struct Place {  // an operand: where it lies and how long it is in this tile
-    std::byte* data = nullptr;
-    int64_t bytes = 0;
-  };
   struct PendingSend {
     int peer;
-    const std::byte* data;
-    int64_t bytes;
+    Stretch data;  // what is left of it
   };
 
   int64_t chunk_bytes(ChunkRef ref) const;
-  Place place(ChunkRef ref, int64_t tile) const;
+  Stretch place(ChunkRef ref, int64_t tile) const;  // an operand: where it lies and how long it is in this tile
   std::byte* stage_of(int member, int slot, int64_t tile) const;
   uint64_t peer_address(const Step& step, int peer, int64_t length);
   bool pass_gate();
@@ -75,7 +70,7 @@ class Run {
   bool reduce_private_memory(const Step& step, int64_t tile);
   bool receive(const Step& step, int64_t tile);
   bool progress_sends();
-  bool is_being_sent(const Place& target) const;
+  bool is_being_sent(const Stretch& target) const;
   void copy(const Step& step, int64_t tile);
   void finish_average();
   bool fused_with_next(const Step& step, int64_t tile) const;

@@ -17,33 +17,36 @@ bool Run::progress_sends() {
     PendingSend& send = sends_[index];
     bool behind = false;
     for (size_t earlier = 0; earlier < index; ++earlier)
-      behind |= sends_[earlier].peer == send.peer && sends_[earlier].bytes > 0;
-    if (behind || send.bytes == 0) continue;
-    int64_t sent = links_.send(send.peer, send.data, send.bytes);
-    send.data += sent;
-    send.bytes -= sent;
-    moved |= sent > 0;
+      behind |= sends_[earlier].peer == send.peer && sends_[earlier].data.bytes > 0;
+    bool room = !behind;
+    while (room && send.data.bytes > 0) {
+      const int64_t here = send.data.here, sent = links_.send(send.peer, send.data.data, here);
+      send.data.drop(sent);
+      moved |= sent > 0;
+      room = sent == here;
+    }
   }
   if (moved) lanes_.wake_peers();
-  std::erase_if(sends_, [](const PendingSend& send) { return send.bytes == 0; });
+  std::erase_if(sends_, [](const PendingSend& send) { return send.data.bytes == 0; });
   return moved;
 }
 
-bool Run::is_being_sent(const Place& target) const {
+bool Run::is_being_sent(const Stretch& target) const {
   for (const PendingSend& send : sends_)
-    if (send.data < target.data + target.bytes && target.data < send.data + send.bytes) return true;
+    if (send.data.overlaps(target)) return true;
   return false;
 }
 
 bool Run::receive(const Step& step, int64_t tile) {
-  Place target = place(step.target, tile);
+  const Stretch target = place(step.target, tile);
   if (is_being_sent(target)) return false;
+  Stretch left = target.from(received_bytes_, target.bytes - received_bytes_);
   const int64_t element = element_bytes(call_->dtype);
   bool moved = false;
   while (received_bytes_ < target.bytes) {
-    auto [data, ready] = links_.ready(step.peer, target.bytes - received_bytes_, element);
+    auto [data, ready] = links_.ready(step.peer, left.here, element);
     if (ready == 0) break;
-    std::byte* at = target.data + received_bytes_;
+    std::byte* at = left.data;
     if (step.kind == StepKind::receive) {
       std::memcpy(at, data, static_cast<size_t>(ready));
     } else {
@@ -56,6 +59,7 @@ bool Run::receive(const Step& step, int64_t tile) {
                                                   .complete = false});
     }
     links_.consume(step.peer, ready);
+    left.drop(ready);
     received_bytes_ += ready;
     moved = true;
   }
@@ -66,38 +70,36 @@ bool Run::receive(const Step& step, int64_t tile) {
 }
 
 void Run::copy(const Step& step, int64_t tile) {
-  Place source = place(step.source, tile), target = place(step.target, tile);
-  int64_t bytes = std::min(source.bytes, target.bytes);
-  if (bytes <= 0) return;
-  Cuts cuts = cuts_of(call_->kind);
+  const Stretch source = place(step.source, tile), target = place(step.target, tile);
+  const Reduction reduction = call_->reduction(lanes_.members());
+  const int64_t element = element_bytes(call_->dtype);
   if (step.kind == StepKind::reduce) {
-    const void* sources[] = {target.data, source.data};
-    return unisono::reduce(call_->reduction(lanes_.members()), {.target = target.data,
-                                                                .sources = sources,
-                                                                .count = bytes / element_bytes(call_->dtype),
-                                                                .contributions = false,
-                                                                .complete = false});
+    return in_step(source, target, [&](const std::byte* from, std::byte* to, int64_t, int64_t bytes) {
+      const void* sources[] = {to, from};
+      unisono::reduce(reduction, {.target = to, .sources = sources, .count = bytes / element, .contributions = false, .complete = false});
+    });
   }
-  if (uses_links_ && cuts.reduces && step.source.buffer == Buffer::input) {
-    const void* sources[] = {source.data};
-    return unisono::reduce(call_->reduction(lanes_.members()), {.target = target.data,
-                                                                .sources = sources,
-                                                                .count = bytes / element_bytes(call_->dtype),
-                                                                .complete = false});
+  if (uses_links_ && cuts_of(call_->kind).reduces && step.source.buffer == Buffer::input) {
+    return in_step(source, target, [&](const std::byte* from, std::byte* to, int64_t, int64_t bytes) {
+      const void* sources[] = {from};
+      unisono::reduce(reduction, {.target = to, .sources = sources, .count = bytes / element, .complete = false});
+    });
   }
-  if (source.data != target.data) std::memcpy(target.data, source.data, static_cast<size_t>(bytes));
+  copy_bytes(target, source);
 }
 
 void Run::finish_average() {
   bool has_result = cuts_of(call_->kind).reduces && (!cuts_of(call_->kind).rooted || lanes_.me() == call_->root);
   if (!has_result || call_->op.kind != ReduceKind::avg) return;
-  Bytes output = call_->output.whole();
-  const void* sources[] = {output.data};
-  unisono::reduce(call_->reduction(lanes_.members()), {.target = output.data,
-                                                       .sources = sources,
-                                                       .count = output.bytes / element_bytes(call_->dtype),
-                                                       .contributions = false,
-                                                       .complete = true});
+  const Stretch output = call_->output.whole();
+  in_step(output, output, [&](std::byte* data, std::byte*, int64_t, int64_t bytes) {
+    const void* sources[] = {data};
+    unisono::reduce(call_->reduction(lanes_.members()), {.target = data,
+                                                         .sources = sources,
+                                                         .count = bytes / element_bytes(call_->dtype),
+                                                         .contributions = false,
+                                                         .complete = true});
+  });
 }
 
 }  // namespace unisono

@@ -151,6 +151,7 @@ Status Group::decide(const Call& call) {
                                .bytes = piece_bytes(call, size()),
                                .crowded = policy_.crowded,
                                .peer_reads = parts_.world->peer_reads(),
+                               .coalesced = call.coalesced,
                                .set_bytes = lanes_.set_bytes()});
   if (!chosen.ok()) return chosen.status();
   current_.plan = *chosen;

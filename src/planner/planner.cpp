@@ -16,10 +16,10 @@ namespace {
 constexpr int64_t line_bytes = 64;  // tiles are whole cache lines, and so whole elements
 
 Need available_to(const Query& query) {
-  if (query.ranks == 1) return Need::links | Need::peer_memory | Need::peer_reads;  // there is nobody to reach
+  const bool alone = query.ranks == 1;  // there is nobody to reach
   Need available = Need::links;
-  if (query.neighbours) available = available | Need::peer_memory;
-  if (query.neighbours && (query.peer_reads || query.mapped)) available = available | Need::peer_reads;
+  if (alone || query.neighbours) available = available | Need::peer_memory;
+  if (!query.coalesced && (alone || (query.neighbours && (query.peer_reads || query.mapped)))) available = available | Need::peer_reads;
   return available;
 }
 
@@ -74,6 +74,7 @@ Result<int> Planner::choose(const Query& query) const {
   for (size_t index = 0; index < overrides.size(); ++index) {
     const Override& rule = overrides[index];
     if (rule.collective != query.collective || bytes < rule.from_bytes || bytes > rule.up_to_bytes) continue;
+    if (query.coalesced && includes(rule.algorithm->need, Need::peer_reads)) continue;  // speaks of the other calls only
     RETURN_IF_ERROR(check_possible(rule, query));
     return static_cast<int>(index);
   }
