@@ -13,6 +13,11 @@ void copy_bytes(std::byte* target, const std::byte* source, int64_t bytes) {
   if (bytes > 0 && target != source) std::memcpy(target, source, static_cast<size_t>(bytes));
 }
 
+// How many ranks, from the first on, a rank's result is the reduction of.
+int contributors_to(Collective kind, int me, int ranks) {
+  return kind == Collective::scan ? me + 1 : kind == Collective::exscan ? me : ranks;
+}
+
 bool shows(const Call& call, int me) {
   if (call.kind == Collective::broadcast || call.kind == Collective::scatter) return me == call.root;
   if (call.kind == Collective::reduce || call.kind == Collective::gather) return me != call.root;
@@ -134,6 +139,8 @@ void Exchange::take() {
   switch (call_->kind) {
     case Collective::barrier: return;
     case Collective::all_reduce:
+    case Collective::scan:
+    case Collective::exscan:
     case Collective::reduce_scatter: return take_reduction();
     case Collective::reduce:
       if (root) take_reduction();
@@ -180,9 +187,13 @@ void Exchange::take_reduction() {
   }
   bool scattered = call_->kind == Collective::reduce_scatter;
   int64_t offset = scattered ? call_->input.part_offset(me, ranks) : 0;
-  for (int peer = 0; peer < ranks; ++peer) sources_[static_cast<size_t>(peer)] = payload(peer) + offset;
-  sources_[static_cast<size_t>(me)] = scattered ? call_->input.part(me, ranks).data : call_->input.whole().data;
-  reduce(call_->reduction(ranks), {.target = target.data, .sources = sources_,
+  const int contributors = contributors_to(call_->kind, me, ranks);
+  if (contributors == 0) return;
+  for (int peer = 0; peer < contributors; ++peer) sources_[static_cast<size_t>(peer)] = payload(peer) + offset;
+  if (me < contributors)
+    sources_[static_cast<size_t>(me)] = scattered ? call_->input.part(me, ranks).data : call_->input.whole().data;
+  reduce(call_->reduction(ranks), {.target = target.data,
+                                   .sources = std::span(sources_).first(static_cast<size_t>(contributors)),
                                    .count = target.bytes / element_bytes(call_->dtype)});
 }
 

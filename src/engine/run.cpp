@@ -20,13 +20,13 @@ bool uses_link(StepKind kind) {
 }
 
 bool reads_private_memory(const Step& step) {
-  return (step.kind == StepKind::read_peer || step.kind == StepKind::reduce_peers) && step.source.buffer != Buffer::stage;
+  return (step.kind == StepKind::read_peer || combines_ranks(step.kind)) && step.source.buffer != Buffer::stage;
 }
 
 // No result is written, and nothing of a peer's is read, before everybody is known to be in this very call. A flag does not
 // say so: a rank that refused the call may have raised it in the next, and have staged nothing in this one.
 bool needs_everybody(const Step& step) {
-  return step.target.buffer == Buffer::output || step.kind == StepKind::read_peer || step.kind == StepKind::reduce_peers;
+  return step.target.buffer == Buffer::output || step.kind == StepKind::read_peer || combines_ranks(step.kind);
 }
 
 // Whoever gives a call up, because another member died for example, returns to its caller, who may then use the memory that
@@ -124,7 +124,9 @@ bool Run::perform(const Step& step, int64_t tile) {
     case StepKind::publish: publish(step.flag, tile); return true;
     case StepKind::await: return await_flags(step, tile);
     case StepKind::read_peer: return read_peer(step, tile);
-    case StepKind::reduce_peers: return reduce_peers(step, tile);
+    case StepKind::reduce_peers:
+    case StepKind::reduce_up_to:
+    case StepKind::reduce_below: return reduce_peers(step, tile);
     case StepKind::send: {
       Place source = place(step.source, tile);
       sends_.push_back({step.peer, source.data, source.bytes});
@@ -225,34 +227,42 @@ bool Run::read_private(int peer, std::byte* target, uint64_t address, int64_t by
   return outcome == ReadOutcome::done;
 }
 
+std::span<const void*> Run::sources_of(const Step& step) {
+  return std::span(sources_).first(static_cast<size_t>(combined_ranks(step.kind, lanes_.me(), lanes_.members())));
+}
+
 bool Run::reduce_peers(const Step& step, int64_t tile) {
   if (step.source.buffer != Buffer::stage) return reduce_private_memory(step, tile);
   Place own = place(step.own, tile), target = place(step.target, tile);
-  if (own.bytes <= 0) return true;
-  for (int peer = 0; peer < lanes_.members(); ++peer)
-    sources_[static_cast<size_t>(peer)] = peer == lanes_.me() ? own.data : stage_of(peer, step.source.chunk, tile);
+  const int64_t bytes = step.kind == StepKind::reduce_below ? target.bytes : own.bytes;
+  if (bytes <= 0) return true;
+  const std::span<const void*> sources = sources_of(step);
+  for (int peer = 0; peer < static_cast<int>(sources.size()); ++peer)
+    sources[static_cast<size_t>(peer)] = peer == lanes_.me() ? own.data : stage_of(peer, step.source.chunk, tile);
   void* second = fused_with_next(step, tile) ? place(step_at(done_steps(tile) + 1).target, tile).data : nullptr;
   reduce(call_->reduction(lanes_.members()), {.target = target.data,
                                               .second_target = second,
-                                              .sources = sources_,
-                                              .count = own.bytes / element_bytes(call_->dtype)});
+                                              .sources = sources,
+                                              .count = bytes / element_bytes(call_->dtype)});
   return true;
 }
 
 // Reads every peer's chunk a cacheful at a time and adds it from there.
 bool Run::reduce_private_memory(const Step& step, int64_t tile) {
   Place own = place(step.own, tile), target = place(step.target, tile);
-  for (int64_t done = 0; done < own.bytes; done += landing_bytes) {
-    const int64_t bytes = std::min(landing_bytes, own.bytes - done);
-    for (int peer = 0; peer < lanes_.members(); ++peer) {
+  const int64_t whole = step.kind == StepKind::reduce_below ? target.bytes : own.bytes;
+  const std::span<const void*> sources = sources_of(step);
+  for (int64_t done = 0; done < whole; done += landing_bytes) {
+    const int64_t bytes = std::min(landing_bytes, whole - done);
+    for (int peer = 0; peer < static_cast<int>(sources.size()); ++peer) {
       std::byte* source = peer == lanes_.me() ? own.data + done : landing_.data() + peer * landing_bytes;
-      sources_[static_cast<size_t>(peer)] = source;
+      sources[static_cast<size_t>(peer)] = source;
       if (peer == lanes_.me()) continue;
-      const uint64_t address = peer_address(step, peer, own.bytes);
+      const uint64_t address = peer_address(step, peer, whole);
       if (address == 0 || !read_private(peer, source, address + static_cast<uint64_t>(done), bytes)) return false;
     }
     reduce(call_->reduction(lanes_.members()),
-           {.target = target.data + done, .sources = sources_, .count = bytes / element_bytes(call_->dtype)});
+           {.target = target.data + done, .sources = sources, .count = bytes / element_bytes(call_->dtype)});
   }
   return true;
 }
