@@ -53,13 +53,13 @@ void for_each_set(int ranks_from, int ranks_to, Visit visit) {
 
 TEST(EveryAlgorithm, is_right_for_every_number_of_ranks_and_every_root) {
   for_each_set(1, most_ranks(), [](const Algorithm& algorithm, const Set& set) {
-    EXPECT_EQ(verify(set, {.canonical_order = algorithm.canonical_order}).text(), "OK");
+    EXPECT_EQ(verify(set, {.canonical_order = algorithm.keeps_rank_order()}).text(), "OK");
   });
 }
 
 TEST(EveryAlgorithm, is_right_with_more_tiles_in_flight) {
   for_each_set(1, 6, [](const Algorithm& algorithm, const Set& set) {
-    EXPECT_EQ(verify(set, {.canonical_order = algorithm.canonical_order, .max_window = 4}).text(), "OK");
+    EXPECT_EQ(verify(set, {.canonical_order = algorithm.keeps_rank_order(), .max_window = 4}).text(), "OK");
   });
 }
 
@@ -75,7 +75,7 @@ TEST(EveryAlgorithm, needs_each_of_its_steps) {
       for (size_t step = 0; step < set[rank].steps.size(); ++step) {
         Set shorter = set;
         shorter[rank].steps.erase(shorter[rank].steps.begin() + static_cast<ptrdiff_t>(step));
-        EXPECT_FALSE(verify(shorter, {.canonical_order = algorithm.canonical_order}).ok())
+        EXPECT_FALSE(verify(shorter, {.canonical_order = algorithm.keeps_rank_order()}).ok())
             << "rank " << rank << " can do without step " << step << ": " << text_of(set[rank].steps[step]);
       }
   });
@@ -107,7 +107,7 @@ TEST(EveryAlgorithm, uses_what_it_says_it_needs) {
       for (const Step& step : schedule.steps) {
         if (step.kind == StepKind::send) used = used | Need::links;
         if (step.kind == StepKind::publish) used = used | Need::peer_memory;
-        const bool reads = step.kind == StepKind::read_peer || step.kind == StepKind::reduce_peers;
+        const bool reads = step.kind == StepKind::read_peer || combines_ranks(step.kind);
         if (reads && step.source.buffer != Buffer::stage) used = used | Need::peer_reads;
       }
     EXPECT_EQ(used, algorithm.need);
@@ -127,7 +127,7 @@ TEST(EveryAlgorithm, costs_more_for_more_bytes) {
 
 TEST(EveryAlgorithm, whose_order_is_not_declared_canonical_has_another) {
   for (const Algorithm* algorithm : generated()) {
-    if (algorithm->canonical_order) continue;
+    if (algorithm->keeps_rank_order()) continue;
     EXPECT_FALSE(verify(schedules_of(*algorithm, 5), {.canonical_order = true}).ok()) << title(*algorithm, 5, 0);
   }
 }

@@ -220,7 +220,7 @@ TEST(Overrides, that_cannot_be_read_name_the_part_and_what_could_stand_there) {
   EXPECT_EQ(error("allreduce=ring"),
             "InitError: UNISONO_PLAN: \"allreduce=ring\": \"allreduce\" is not a collective; there are all_reduce, "
             "all_gather, "
-            "reduce_scatter, reduce, scatter, gather, broadcast, all_to_all, barrier");
+            "reduce_scatter, reduce, scatter, gather, broadcast, all_to_all, scan, exscan, barrier");
   EXPECT_EQ(error("all_reduce"),
             "InitError: UNISONO_PLAN: \"all_reduce\": write collective=algorithm, as in all_reduce=two_shot");
   EXPECT_EQ(error("all_reduce:64K=ring"),

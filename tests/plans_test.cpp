@@ -137,7 +137,7 @@ void expect_same_bits(const Algorithm& algorithm, int size) {
     if (world.rank() == 0) std::copy(data.begin(), data.end(), &first_rank_got[0]);
     distributed::barrier({.group = world.group()});
     EXPECT_EQ(std::memcmp(data.data(), &first_rank_got[0], bytes), 0) << "rank " << world.rank();
-    if (algorithm.canonical_order) {
+    if (algorithm.keeps_rank_order()) {
       EXPECT_EQ(data, canonical) << "rank " << world.rank();
     }
   });

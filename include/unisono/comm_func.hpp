@@ -45,6 +45,10 @@ using TensorsAndHandle = std::pair<std::vector<Tensor>, CommHandlePtr>;
 
 // A new tensor with the shape of `tensor`. Shapes must agree between ranks.
 TensorAndHandle all_reduce(const TensorView& tensor, const ReduceOptions& options = {});
+// Rank r gets the reduction of the tensors of ranks 0 to r. Any op but avg. Shapes must agree between ranks.
+TensorAndHandle scan(const TensorView& tensor, const ReduceOptions& options = {});
+// Rank r gets the reduction of the tensors of ranks 0 to r - 1, and rank 0 zeros. Any op but avg.
+TensorAndHandle exscan(const TensorView& tensor, const ReduceOptions& options = {});
 // Dim 0 of the result is N × dim 0 of `tensor`; a 0-d tensor gives (N,).
 TensorAndHandle all_gather_into_tensor(const TensorView& tensor, const Options& options = {});
 // Dim 0 of `tensor` must be divisible by N; dim 0 of the result is the quotient.

@@ -132,6 +132,10 @@ struct P2POp {
 
 // The result is written into `tensor` on every rank.
 WorkPtr all_reduce(TensorView tensor, const AllReduceOptions& options = {});
+// Rank r's `tensor` becomes the reduction of those of ranks 0 to r. Any op but avg.
+WorkPtr scan(TensorView tensor, const ReduceOptions& options = {});
+// Rank r's `tensor` becomes the reduction of those of ranks 0 to r - 1; rank 0's keeps its bytes. Any op but avg.
+WorkPtr exscan(TensorView tensor, const ReduceOptions& options = {});
 // Element i of `tensor_list` becomes rank i's `tensor`. Sizes may differ where element i has rank i's size.
 WorkPtr all_gather(std::span<const TensorView> tensor_list, TensorView tensor, const Options& options = {});
 // `output` is the concatenation on dim 0, or the stack (N, *shape).

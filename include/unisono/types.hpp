@@ -67,6 +67,8 @@ enum class Collective : uint8_t {
   gather,
   broadcast,
   all_to_all,
+  scan,
+  exscan,
   barrier,
 };
 

@@ -43,6 +43,10 @@ Schedule direct_read_gather(Place me);
 Schedule direct_all_to_all(Place me);
 Schedule direct_read_all_to_all(Place me);
 
+// scan.cpp
+Schedule direct_scan(Place me);
+Schedule direct_exscan(Place me);
+
 // barrier.cpp
 Schedule direct_barrier(Place me);
 

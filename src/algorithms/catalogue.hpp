@@ -36,14 +36,23 @@ constexpr int64_t capacity_of(Path path) {
   return path == Path::slot ? 8_KiB : path == Path::combine ? 64_KiB : unlimited;
 }
 
+// How an algorithm adds up, the strictest first: a call may be content with one of them or with whatever is as strict.
+enum class Order : uint8_t {
+  tree,  // all contributions in one pass, by the canonical tree; or nothing is added
+  hops,  // by the same tree, but sums travel between additions: 8- and 16-bit floats are rounded at every hop
+  own,   // in an order of its own, which is not that of the ranks
+};
+
 struct Algorithm {
   Collective collective;
   std::string_view name;
   Path path;
   Schedule (*generate)(Place me);  // null on the hand-written paths
   Need need;
-  bool canonical_order;  // additions follow the canonical tree, or there are none
+  Order order;
   std::string_view sentence;
+
+  constexpr bool keeps_rank_order() const { return order != Order::own; }
 };
 
 std::span<const Algorithm> catalogue();

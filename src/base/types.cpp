@@ -56,6 +56,7 @@ constexpr CollectiveRow collective_rows[] = {
     {Collective::reduce_scatter, "reduce_scatter"}, {Collective::reduce, "reduce"},
     {Collective::scatter, "scatter"}, {Collective::gather, "gather"},
     {Collective::broadcast, "broadcast"}, {Collective::all_to_all, "all_to_all"},
+    {Collective::scan, "scan"}, {Collective::exscan, "exscan"},
     {Collective::barrier, "barrier"},
 };
 

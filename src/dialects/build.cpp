@@ -64,6 +64,14 @@ Status check_member(const char* argument, int rank, const Group& group) {
   return wrong("{} is rank {}, which is not in group \"{}\" of ranks [{}]", argument, rank, group.name(), fmt::join(group.ranks(), ", "));
 }
 
+Status check_reducible(const Call& call, const Group& group) {
+  const bool scans = call.kind == Collective::scan || call.kind == Collective::exscan;
+  if (scans && call.op.kind == ReduceKind::avg)
+    return wrong("avg of a {}: every rank's result has another number of parts, so there is no one number to divide by; "
+                 "use sum and divide", name_of(call.kind));
+  return check_reduction(call.reduction(group.size()));
+}
+
 Status check_apart(const char* one, const TensorView& first, const char* other, const TensorView& second) {
   auto *a = static_cast<const std::byte*>(first.data), *b = static_cast<const std::byte*>(second.data);
   if (first.bytes() <= 0 || second.bytes() <= 0 || a + first.bytes() <= b || b + second.bytes() <= a) return Status::success();

@@ -21,6 +21,8 @@ Status check_count(const char* argument, const TensorView& tensor, int64_t wante
 Status check_list_length(const char* argument, size_t length, int ranks);
 Status check_divisible(const char* argument, const TensorView& tensor, int ranks);
 Status check_member(const char* argument, int rank, const Group& group);
+// That the call's reduction means something for its dtype, and for a scan.
+Status check_reducible(const Call& call, const Group& group);
 Status check_apart(const char* one, const TensorView& first, const char* other, const TensorView& second);
 Status check_parts_apart(const char* argument, std::span<const TensorView> list);
 

@@ -60,18 +60,35 @@ Status make_share(Tensor& output, const TensorView& whole, int ranks, Call& call
   return Status::success();
 }
 
+// all_reduce and the scans: a result of the tensor's shape on every rank.
+TensorAndHandle reduce_into_new(Collective kind, const TensorView& tensor, const ReduceOptions& options) {
+  auto group = group_named(options.group, name_of(kind).data());
+  Call call = make_call(kind, tensor, options.op);
+  compare_shapes(call, tensor);
+  Status checked = check_tensor("tensor", tensor);
+  if (checked.ok()) checked = check_reducible(call, *group);
+  Tensor output;
+  if (checked.ok()) checked = make_output(output, tensor.dtype, tensor.shape);
+  if (checked.ok()) {
+    const bool gets_nothing = kind == Collective::exscan && group->me() == 0;
+    if (gets_nothing && output.bytes() > 0) std::memset(output.data(), 0, static_cast<size_t>(output.bytes()));
+    call.output = pieces(output);
+  }
+  return deliver_pair(*group, std::move(call), checked, std::move(output), options.async_op);
+}
+
 }  // namespace
 
 TensorAndHandle all_reduce(const TensorView& tensor, const ReduceOptions& options) {
-  auto group = group_named(options.group, "all_reduce");
-  Call call = make_call(Collective::all_reduce, tensor, options.op);
-  compare_shapes(call, tensor);
-  Status checked = check_tensor("tensor", tensor);
-  if (checked.ok()) checked = check_reduction(call.reduction(group->size()));
-  Tensor output;
-  if (checked.ok()) checked = make_output(output, tensor.dtype, tensor.shape);
-  if (checked.ok()) call.output = pieces(output);
-  return deliver_pair(*group, std::move(call), checked, std::move(output), options.async_op);
+  return reduce_into_new(Collective::all_reduce, tensor, options);
+}
+
+TensorAndHandle scan(const TensorView& tensor, const ReduceOptions& options) {
+  return reduce_into_new(Collective::scan, tensor, options);
+}
+
+TensorAndHandle exscan(const TensorView& tensor, const ReduceOptions& options) {
+  return reduce_into_new(Collective::exscan, tensor, options);
 }
 
 TensorAndHandle all_gather_into_tensor(const TensorView& tensor, const Options& options) {
@@ -93,9 +110,9 @@ TensorAndHandle reduce_scatter_tensor(const TensorView& tensor, const ReduceOpti
   Call call = make_call(Collective::reduce_scatter, tensor, options.op);
   Status checked = check_tensor("tensor", tensor);
   if (checked.ok()) checked = check_divisible("tensor", tensor, group->size());
-  if (checked.ok()) checked = check_reduction(call.reduction(group->size()));
   Tensor output;
   if (checked.ok()) checked = make_share(output, tensor, group->size(), call);
+  if (checked.ok()) checked = check_reducible(call, *group);
   return deliver_pair(*group, std::move(call), checked, std::move(output), options.async_op);
 }
 
@@ -105,7 +122,7 @@ Tensor reduce(const TensorView& tensor, Rank dst, const ReduceNowOptions& option
   compare_shapes(call, tensor);
   Status checked = find_root("dst", dst, *group, call.root);
   if (checked.ok()) checked = check_tensor("tensor", tensor);
-  if (checked.ok()) checked = check_reduction(call.reduction(group->size()));
+  if (checked.ok()) checked = check_reducible(call, *group);
   Tensor output;
   if (checked.ok()) checked = make_output(output, tensor.dtype, tensor.shape);
   if (checked.ok()) {

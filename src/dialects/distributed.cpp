@@ -40,14 +40,27 @@ Status check_reduce_scatter(const Group& group, const TensorView& output, std::s
 
 }  // namespace
 
-Status check_reducible(const Call& call, const Group& group) { return check_reduction(call.reduction(group.size())); }
-
 Status check_into(const char* name, const TensorView& large, const TensorView& small, int ranks) {
   RETURN_IF_ERROR(check_same_dtype(name, large, small.dtype));
   if (small.count() > INT64_MAX / ranks)
     return {ErrorCode::argument, fmt::format("{} would have {} times {} elements, which cannot be", name, ranks, small.count())};
   return check_count(name, large, small.count() * ranks, "as many as the other tensor has, times the ranks of the group");
 }
+
+namespace {
+
+// all_reduce and the scans: every rank's tensor is both what it gives and what it gets.
+WorkPtr reduce_in_place(Collective kind, const TensorView& tensor, const ReduceOptions& options) {
+  auto group = group_of(options.group, name_of(kind).data());
+  if (!group) return nullptr;
+  Call call = make_call(kind, tensor, options.op);
+  Status checked = check_writable("tensor", tensor);
+  if (checked.ok()) checked = check_reducible(call, *group);
+  if (checked.ok()) call.input = call.output = pieces(tensor);
+  return deliver(*group, std::move(call), checked, delivery(options));
+}
+
+}  // namespace
 
 Status find_root(const char* argument, Rank global, std::optional<int> in_group, const Group& group, int& root) {
   if (!in_group) {
@@ -61,17 +74,12 @@ Status find_root(const char* argument, Rank global, std::optional<int> in_group,
 }
 
 WorkPtr all_reduce(TensorView tensor, const AllReduceOptions& options) {
-  auto group = group_of(options.group, "all_reduce");
-  if (!group) return nullptr;
-  Call call = make_call(Collective::all_reduce, tensor, options.op);
-  Status checked = check_writable("tensor", tensor);
-  if (checked.ok()) checked = check_reducible(call, *group);
-  if (checked.ok()) {
-    call.input = pieces(tensor);
-    call.output = pieces(tensor);
-  }
-  return deliver(*group, std::move(call), checked, delivery(options));
+  return reduce_in_place(Collective::all_reduce, tensor, options);
 }
+
+WorkPtr scan(TensorView tensor, const ReduceOptions& options) { return reduce_in_place(Collective::scan, tensor, options); }
+
+WorkPtr exscan(TensorView tensor, const ReduceOptions& options) { return reduce_in_place(Collective::exscan, tensor, options); }
 
 WorkPtr all_gather(std::span<const TensorView> tensor_list, TensorView tensor, const Options& options) {
   auto group = group_of(options.group, "all_gather");

@@ -23,7 +23,6 @@ inline Call make_call(Collective kind, const TensorView& counted, ReduceOp op = 
 // src or dst as a global rank, or group_src or group_dst as a rank of the group; `root` becomes an index into the group.
 Status find_root(const char* argument, Rank global, std::optional<int> in_group, const Group& group, int& root);
 
-Status check_reducible(const Call& call, const Group& group);
 // The whole of one tensor is N times the other: as a concatenation on dim 0, or as a stack (N, *shape).
 Status check_into(const char* name, const TensorView& large, const TensorView& small, int ranks);
 

@@ -51,6 +51,8 @@ inline constexpr Cuts cuts_table[] = {
     {Cut::whole, Cut::parts, true, false},       // gather
     {Cut::data, Cut::data, true, false},         // broadcast
     {Cut::parts, Cut::parts, false, false},      // all_to_all
+    {Cut::data, Cut::data, false, true},         // scan
+    {Cut::data, Cut::data, false, true},         // exscan
     {Cut::nothing, Cut::nothing, false, false},  // barrier
 };
 constexpr Cuts cuts_of(Collective kind) { return cuts_table[static_cast<size_t>(kind)]; }

@@ -9,6 +9,11 @@
 namespace unisono {
 namespace {
 
+// How many ranks, from the first on, a rank's result is the reduction of.
+int contributors_to(Collective kind, int me, int ranks) {
+  return kind == Collective::scan ? me + 1 : kind == Collective::exscan ? me : ranks;
+}
+
 bool shows(const Call& call, int me) {
   if (call.kind == Collective::broadcast || call.kind == Collective::scatter) return me == call.root;
   if (call.kind == Collective::reduce || call.kind == Collective::gather) return me != call.root;
@@ -128,6 +133,8 @@ void Exchange::take() {
   switch (call_->kind) {
     case Collective::barrier: return;
     case Collective::all_reduce:
+    case Collective::scan:
+    case Collective::exscan:
     case Collective::reduce_scatter: return take_reduction();
     case Collective::reduce:
       if (root) take_reduction();
@@ -181,10 +188,13 @@ void Exchange::take_reduction() {
 
 // A stretch of everybody's contribution that begins at `offset` in what each has shown.
 void Exchange::reduce_shown(const std::byte* mine, std::byte* target, int64_t offset, int64_t bytes) {
-  const int ranks = lanes_.members();
-  for (int peer = 0; peer < ranks; ++peer) sources_[static_cast<size_t>(peer)] = payload(peer) + offset;
-  sources_[static_cast<size_t>(lanes_.me())] = mine;
-  reduce(call_->reduction(ranks), {.target = target, .sources = sources_, .count = bytes / element_bytes(call_->dtype)});
+  const int me = lanes_.me(), ranks = lanes_.members(), contributors = contributors_to(call_->kind, me, ranks);
+  if (contributors == 0) return;
+  for (int peer = 0; peer < contributors; ++peer) sources_[static_cast<size_t>(peer)] = payload(peer) + offset;
+  if (me < contributors) sources_[static_cast<size_t>(me)] = mine;
+  reduce(call_->reduction(ranks), {.target = target,
+                                   .sources = std::span(sources_).first(static_cast<size_t>(contributors)),
+                                   .count = bytes / element_bytes(call_->dtype)});
 }
 
 }  // namespace unisono

@@ -20,13 +20,13 @@ bool uses_link(StepKind kind) {
 }
 
 bool reads_private_memory(const Step& step) {
-  return (step.kind == StepKind::read_peer || step.kind == StepKind::reduce_peers) && step.source.buffer != Buffer::stage;
+  return (step.kind == StepKind::read_peer || combines_ranks(step.kind)) && step.source.buffer != Buffer::stage;
 }
 
 // No result is written, and nothing of a peer's is read, before everybody is known to be in this very call. A flag does not
 // say so: a rank that refused the call may have raised it in the next, and have staged nothing in this one.
 bool needs_everybody(const Step& step) {
-  return step.target.buffer == Buffer::output || step.kind == StepKind::read_peer || step.kind == StepKind::reduce_peers;
+  return step.target.buffer == Buffer::output || step.kind == StepKind::read_peer || combines_ranks(step.kind);
 }
 
 // Whoever gives a call up, because another member died for example, returns to its caller, who may then use the memory that
@@ -124,7 +124,9 @@ bool Run::perform(const Step& step, int64_t tile) {
     case StepKind::publish: publish(step.flag, tile); return true;
     case StepKind::await: return await_flags(step, tile);
     case StepKind::read_peer: return read_peer(step, tile);
-    case StepKind::reduce_peers: return reduce_peers(step, tile);
+    case StepKind::reduce_peers:
+    case StepKind::reduce_up_to:
+    case StepKind::reduce_below: return reduce_peers(step, tile);
     case StepKind::send:
       sends_.push_back({step.peer, place(step.source, tile)});
       progress_sends();
@@ -223,16 +225,21 @@ bool Run::read_private(int peer, std::byte* target, uint64_t address, int64_t by
   return outcome == ReadOutcome::done;
 }
 
+std::span<const void*> Run::sources_of(const Step& step) {
+  return std::span(sources_).first(static_cast<size_t>(combined_ranks(step.kind, lanes_.me(), lanes_.members())));
+}
+
 bool Run::reduce_peers(const Step& step, int64_t tile) {
   if (step.source.buffer != Buffer::stage) return reduce_private_memory(step, tile);
   std::byte* second = fused_with_next(step, tile) ? place(step_at(done_steps(tile) + 1).target, tile).data : nullptr;
-  const Stretch target = place(step.target, tile);
-  in_step(place(step.own, tile), target, [&](const std::byte* own, std::byte* to, int64_t done, int64_t bytes) {
-    for (int peer = 0; peer < lanes_.members(); ++peer)
-      sources_[static_cast<size_t>(peer)] = peer == lanes_.me() ? own : stage_of(peer, step.source.chunk, tile) + done;
+  const Stretch target = place(step.target, tile), own = step.kind == StepKind::reduce_below ? target : place(step.own, tile);
+  const std::span<const void*> sources = sources_of(step);
+  in_step(own, target, [&](const std::byte* mine, std::byte* to, int64_t done, int64_t bytes) {
+    for (int peer = 0; peer < static_cast<int>(sources.size()); ++peer)
+      sources[static_cast<size_t>(peer)] = peer == lanes_.me() ? mine : stage_of(peer, step.source.chunk, tile) + done;
     reduce(call_->reduction(lanes_.members()), {.target = to,
                                                 .second_target = second ? second + done : nullptr,
-                                                .sources = sources_,
+                                                .sources = sources,
                                                 .count = bytes / element_bytes(call_->dtype)});
   });
   return true;
@@ -240,19 +247,21 @@ bool Run::reduce_peers(const Step& step, int64_t tile) {
 
 // Reads every peer's chunk a cacheful at a time and adds it from there.
 bool Run::reduce_private_memory(const Step& step, int64_t tile) {
-  const Stretch own = place(step.own, tile), target = place(step.target, tile);
+  const Stretch target = place(step.target, tile), own = step.kind == StepKind::reduce_below ? target : place(step.own, tile);
+  const std::span<const void*> sources = sources_of(step);
+  const int combined = static_cast<int>(sources.size());
   for (int64_t done = 0; done < own.bytes; done += landing_bytes) {
     const int64_t bytes = std::min(landing_bytes, own.bytes - done);
-    for (int peer = 0; peer < lanes_.members(); ++peer) {
+    for (int peer = 0; peer < combined; ++peer) {
       if (peer == lanes_.me()) continue;
       const uint64_t address = peer_address(step, peer, own.bytes);
       std::byte* landing = landing_.data() + peer * landing_bytes;
       if (address == 0 || !read_private(peer, landing, address + static_cast<uint64_t>(done), bytes)) return false;
     }
     in_step(own.from(done, bytes), target.from(done, bytes), [&](const std::byte* mine, std::byte* to, int64_t at, int64_t length) {
-      for (int peer = 0; peer < lanes_.members(); ++peer)
-        sources_[static_cast<size_t>(peer)] = peer == lanes_.me() ? mine : landing_.data() + peer * landing_bytes + at;
-      reduce(call_->reduction(lanes_.members()), {.target = to, .sources = sources_, .count = length / element_bytes(call_->dtype)});
+      for (int peer = 0; peer < combined; ++peer)
+        sources[static_cast<size_t>(peer)] = peer == lanes_.me() ? mine : landing_.data() + peer * landing_bytes + at;
+      reduce(call_->reduction(lanes_.members()), {.target = to, .sources = sources, .count = length / element_bytes(call_->dtype)});
     });
   }
   return true;

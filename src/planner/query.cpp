@@ -6,6 +6,8 @@ namespace unisono {
 int64_t shown_bytes(const Query& query) {
   switch (query.collective) {
     case Collective::all_reduce:
+    case Collective::scan:
+    case Collective::exscan:
     case Collective::reduce:
     case Collective::broadcast:
     case Collective::all_gather:

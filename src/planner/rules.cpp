@@ -76,6 +76,14 @@ constexpr Rule rules[] = {
     {all_to_all,     unlimited,   When::mapped,  any,  "direct_read",     why_mapped},
     {all_to_all,     unlimited,   When::always,  any,  "direct",          why_direct},
 
+    {scan,           slot,        When::roomy,   any,  "slot",            why_slot},
+    {scan,           combine,     When::crowded, any,  "combine",         why_combine},
+    {scan,           unlimited,   When::always,  any,  "direct",          why_direct},
+
+    {exscan,         slot,        When::roomy,   any,  "slot",            why_slot},
+    {exscan,         combine,     When::crowded, any,  "combine",         why_combine},
+    {exscan,         unlimited,   When::always,  any,  "direct",          why_direct},
+
     {barrier,        unlimited,   When::roomy,   any,  "slot",            why_slot},
     {barrier,        unlimited,   When::crowded, any,  "combine",         why_combine},
 };

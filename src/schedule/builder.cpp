@@ -57,6 +57,14 @@ void Builder::reduce_peers(ChunkRef own, ChunkRef source, ChunkRef target) {
   add({.kind = StepKind::reduce_peers, .source = source, .own = own, .target = target});
 }
 
+void Builder::reduce_up_to(ChunkRef own, ChunkRef source, ChunkRef target) {
+  add({.kind = StepKind::reduce_up_to, .source = source, .own = own, .target = target});
+}
+
+void Builder::reduce_below(ChunkRef source, ChunkRef target) {
+  add({.kind = StepKind::reduce_below, .source = source, .target = target});
+}
+
 Schedule Builder::finish(int stage_slots) {
   const bool alone = schedule_.place.ranks == 1;
   if (alone) std::erase_if(schedule_.steps, serves_peers_only);

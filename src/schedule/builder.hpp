@@ -32,6 +32,8 @@ class Builder {
   void await(int peer, int flag);  // a rank, or `everyone`
   void read_peer(int peer, ChunkRef source, ChunkRef target);
   void reduce_peers(ChunkRef own, ChunkRef source, ChunkRef target);
+  void reduce_up_to(ChunkRef own, ChunkRef source, ChunkRef target);
+  void reduce_below(ChunkRef source, ChunkRef target);
 
   // Hands the schedule over. `stage_slots` is said here because it has to be the same on all ranks, also on those
   // that use fewer. A rank that is alone has nobody to show anything to: staging and flags are left out.

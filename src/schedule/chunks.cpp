@@ -7,7 +7,8 @@ namespace unisono {
 namespace {
 
 enum class Cut { none, data, one, each };  // nothing; `chunks` parts; one piece; a piece for each rank
-enum class At { all, root, others };       // which ranks have it
+enum class At { all, root, others, not_first };  // which ranks have it
+enum class Adds { none, everyone, up_to_me, below_me };  // whose contributions an output holds
 
 struct Layout {
   Collective collective;
@@ -15,19 +16,21 @@ struct Layout {
   At input_at;
   Cut output;
   At output_at;
-  bool adds;
+  Adds adds;
 };
 
 constexpr Layout layouts[] = {
-    {Collective::all_reduce, Cut::data, At::all, Cut::data, At::all, true},
-    {Collective::all_gather, Cut::one, At::all, Cut::each, At::all, false},
-    {Collective::reduce_scatter, Cut::each, At::all, Cut::one, At::all, true},
-    {Collective::reduce, Cut::data, At::all, Cut::data, At::root, true},
-    {Collective::scatter, Cut::each, At::root, Cut::one, At::all, false},
-    {Collective::gather, Cut::one, At::all, Cut::each, At::root, false},
-    {Collective::broadcast, Cut::data, At::root, Cut::data, At::others, false},
-    {Collective::all_to_all, Cut::each, At::all, Cut::each, At::all, false},
-    {Collective::barrier, Cut::none, At::all, Cut::none, At::all, false},
+    {Collective::all_reduce, Cut::data, At::all, Cut::data, At::all, Adds::everyone},
+    {Collective::all_gather, Cut::one, At::all, Cut::each, At::all, Adds::none},
+    {Collective::reduce_scatter, Cut::each, At::all, Cut::one, At::all, Adds::everyone},
+    {Collective::reduce, Cut::data, At::all, Cut::data, At::root, Adds::everyone},
+    {Collective::scatter, Cut::each, At::root, Cut::one, At::all, Adds::none},
+    {Collective::gather, Cut::one, At::all, Cut::each, At::root, Adds::none},
+    {Collective::broadcast, Cut::data, At::root, Cut::data, At::others, Adds::none},
+    {Collective::all_to_all, Cut::each, At::all, Cut::each, At::all, Adds::none},
+    {Collective::scan, Cut::data, At::all, Cut::data, At::all, Adds::up_to_me},
+    {Collective::exscan, Cut::data, At::all, Cut::data, At::not_first, Adds::below_me},
+    {Collective::barrier, Cut::none, At::all, Cut::none, At::all, Adds::none},
 };
 
 const Layout& layout_of(Collective collective) {
@@ -38,7 +41,12 @@ const Layout& layout_of(Collective collective) {
 
 bool is_at(At at, const Place& place) {
   if (at == At::all) return true;
+  if (at == At::not_first) return place.rank != 0;
   return (at == At::root) == (place.rank == place.root);
+}
+
+int contributors(Adds adds, const Place& place) {
+  return adds == Adds::everyone ? place.ranks : adds == Adds::up_to_me ? place.rank + 1 : place.rank;
 }
 
 int parts(Cut cut, const Schedule& schedule) {
@@ -99,16 +107,16 @@ Origin origin_of(const Schedule& schedule, int output_chunk) {
   const Layout& layout = layout_of(schedule.collective);
   const Place& place = schedule.place;
   const int mine = layout.output == Cut::one ? place.rank : output_chunk;
-  if (layout.adds) return {.everyone = true, .rank = 0, .chunk = mine};
+  if (layout.adds != Adds::none) return {.ranks = contributors(layout.adds, place), .rank = 0, .chunk = mine};
   if (layout.output == Cut::each) return {.rank = output_chunk, .chunk = layout.input == Cut::one ? 0 : place.rank};
   return {.rank = place.root, .chunk = mine};
 }
 
 bool has_root(Collective collective) {
   const Layout& layout = layout_of(collective);
-  return layout.input_at != At::all || layout.output_at != At::all;
+  return layout.input_at == At::root || layout.output_at == At::root;
 }
 
-bool adds(Collective collective) { return layout_of(collective).adds; }
+bool adds(Collective collective) { return layout_of(collective).adds != Adds::none; }
 
 }  // namespace unisono

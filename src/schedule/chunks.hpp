@@ -8,7 +8,7 @@
 
 namespace unisono {
 
-// Chunks of a buffer on the schedule's rank; 0 where it has none, as the output of a reduce has on all but the root.
+// Chunks of a buffer on the schedule's rank; 0 where it has none: the output of a reduce on all but the root, say.
 int chunk_count(const Schedule& schedule, Buffer buffer);
 
 // Chunks with equal numbers are equally long. Pieces may be uneven, so a chunk must never land in one of another
@@ -18,9 +18,9 @@ int length_class(const Schedule& schedule, ChunkRef chunk);
 // The input chunk that lies at the same address when the caller works in place.
 std::optional<ChunkRef> in_place_twin(const Schedule& schedule, int output_chunk);
 
-// Where the content of an output chunk comes from: chunk `chunk` of one rank's input, or of everyone's, added up.
+// Where the content of an output chunk comes from: chunk `chunk` of one rank's input, or of that of several, added up.
 struct Origin {
-  bool everyone = false;
+  int ranks = 0;  // so many from rank 0 on, added up; 0: the one rank below
   int rank = 0;
   int chunk = 0;
 

@@ -64,7 +64,6 @@ class Walk {
   bool perform(int rank) {
     Walker& me = walkers_[rank];
     const Step& step = all_ranks_[rank].steps[me.step];
-    const double peers = static_cast<double>(walkers_.size() - 1);
     switch (step.kind) {
       case StepKind::send:
         post(rank);
@@ -91,9 +90,9 @@ class Walk {
         read(me, 1);
         break;
       case StepKind::reduce_peers:
-        read(me, peers);
-        // The first operand has to be moved even where there is nobody to add.
-        me.now.time_ns += bytes_ * (peers > 0 ? peers * model_.reduce_ns_per_byte : model_.copy_ns_per_byte);
+      case StepKind::reduce_up_to:
+      case StepKind::reduce_below:
+        combine(me, step.kind, rank);
         break;
     }
     ++me.step;
@@ -103,6 +102,13 @@ class Walk {
   void read(Walker& me, double sources) {
     me.now.time_ns += sources * bytes_ * model_.peer_read_ns_per_byte;
     me.read_bytes += sources * bytes_;
+  }
+
+  void combine(Walker& me, StepKind kind, int rank) {
+    const double operands = combined_ranks(kind, rank, static_cast<int>(walkers_.size()));
+    read(me, kind == StepKind::reduce_below ? operands : operands - 1);
+    // The first operand has to be moved even where there is nobody to add.
+    me.now.time_ns += bytes_ * (operands > 1 ? (operands - 1) * model_.reduce_ns_per_byte : model_.copy_ns_per_byte);
   }
 
   void post(int rank) {

@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "schedule/chunks.hpp"
 #include "schedule/messages.hpp"
 #include "schedule/play_clocks.hpp"
 #include "schedule/play_memory.hpp"
@@ -57,10 +58,10 @@ class Player {
   // What they leave: play_promises.cpp.
   Status check_outputs(int strand);
   Status check_output(int strand, int chunk);
-  Status check_sum(int strand, ChunkRef output, int chunk);
+  Status check_sum(int strand, ChunkRef output, const Origin& origin);
   Status check_reads_done(int rank);
   Status check_everybody_came(int strand);
-  const Fingerprint& wanted_sum(int tile, int chunk);
+  Fingerprint wanted_sum(int tile, const Origin& origin);
   std::string wrong_sum(int tile, int chunk, uint64_t excess) const;
 
   // Steps: play_steps.cpp.
@@ -112,7 +113,7 @@ class Player {
   std::vector<uint32_t> message_knowledge_;         // likewise, what it passes on
   size_t messages_per_tile_ = 0;
   int sums_per_tile_ = 0;
-  std::vector<Fingerprint> wanted_;     // per tile and chunk: the sum that outputs must hold
+  std::vector<Fingerprint> wanted_;     // per tile and chunk: the sum of everyone that outputs must hold
   std::vector<uint64_t> agreed_trees_;  // likewise, the order that the first rank found
   std::vector<Fingerprint> operands_;   // working space of reduce_peers
 };

@@ -38,34 +38,37 @@ Status Player::check_output(int strand, int chunk) {
   const Fingerprint& content = memory_[memory_.locate(me.rank, me.tile, output)].content;
   if (content.empty()) return fail(strand, fmt::format("{} was never written", text_of(output)));
   const Origin origin = origin_of(schedule_of(me), chunk);
-  if (origin.everyone) return check_sum(strand, output, origin.chunk);
+  if (origin.ranks > 0) return check_sum(strand, output, origin);
   if (content.tree == contribution(me.tile, origin.rank, origin.chunk).tree) return Status::success();
   return fail(strand, fmt::format("{} does not hold what rank {} gave in its input[{}]", text_of(output), origin.rank,
                                   origin.chunk));
 }
 
-Status Player::check_sum(int strand, ChunkRef output, int chunk) {
+Status Player::check_sum(int strand, ChunkRef output, const Origin& origin) {
   const Strand& me = strands_[strand];
   const Fingerprint& content = memory_[memory_.locate(me.rank, me.tile, output)].content;
-  const Fingerprint& wanted = wanted_sum(me.tile, chunk);
+  const Fingerprint wanted = wanted_sum(me.tile, origin);
   if (content.sum != wanted.sum)
-    return fail(strand, fmt::format("{} {}", text_of(output), wrong_sum(me.tile, chunk, content.sum - wanted.sum)));
+    return fail(strand, fmt::format("{} {}", text_of(output), wrong_sum(me.tile, origin.chunk, content.sum - wanted.sum)));
   if (options_.canonical_order && content.tree != wanted.tree)
     return fail(strand, fmt::format("{} was not added up in the canonical order", text_of(output)));
+  if (origin.ranks < ranks_) return Status::success();  // no other rank has this sum
   // Where no order is declared, the first rank to finish sets it for the others.
-  uint64_t& agreed = agreed_trees_[static_cast<size_t>(me.tile) * sums_per_tile_ + chunk];
+  uint64_t& agreed = agreed_trees_[static_cast<size_t>(me.tile) * sums_per_tile_ + origin.chunk];
   if (agreed == 0) agreed = content.tree;
   if (content.tree != agreed)
     return fail(strand, fmt::format("{} was added up in another order than on another rank", text_of(output)));
   return Status::success();
 }
 
-const Fingerprint& Player::wanted_sum(int tile, int chunk) {
-  Fingerprint& wanted = wanted_[static_cast<size_t>(tile) * sums_per_tile_ + chunk];
-  if (!wanted.empty()) return wanted;
-  operands_.resize(ranks_);
-  for (int rank = 0; rank < ranks_; ++rank) operands_[rank] = contribution(tile, rank, chunk);
-  return wanted = combine_canonically(operands_);
+Fingerprint Player::wanted_sum(int tile, const Origin& origin) {
+  Fingerprint& wanted = wanted_[static_cast<size_t>(tile) * sums_per_tile_ + origin.chunk];
+  if (origin.ranks == ranks_ && !wanted.empty()) return wanted;
+  operands_.resize(static_cast<size_t>(origin.ranks));
+  for (int rank = 0; rank < origin.ranks; ++rank) operands_[rank] = contribution(tile, rank, origin.chunk);
+  const Fingerprint sum = combine_canonically(operands_);
+  if (origin.ranks == ranks_) wanted = sum;
+  return sum;
 }
 
 // Says whose contribution is missing or doubled, if it is one rank's.

@@ -61,6 +61,8 @@ Status Player::perform(int strand) {
     case StepKind::read_peer:
       return read_peer(strand, step);
     case StepKind::reduce_peers:
+    case StepKind::reduce_up_to:
+    case StepKind::reduce_below:
       return reduce_peers(strand, step);
   }
   return fail(strand, "no such kind of step");
@@ -144,15 +146,14 @@ Status Player::read_peer(int strand, const Step& step) {
 }
 
 Status Player::reduce_peers(int strand, const Step& step) {
-  operands_.resize(ranks_);
-  const int me = strands_[strand].rank;
-  RETURN_IF_ERROR(read(strand, step.own, operands_[me]));
-  const int length = operands_[me].length;
-  for (int peer = 0; peer < ranks_; ++peer) {
-    if (peer != me) RETURN_IF_ERROR(read_remote(strand, peer, step.source, operands_[peer]));
+  const int me = strands_[strand].rank, ranks = combined_ranks(step.kind, me, ranks_);
+  operands_.resize(static_cast<size_t>(ranks));
+  for (int peer = 0; peer < ranks; ++peer)
+    RETURN_IF_ERROR(peer == me ? read(strand, step.own, operands_[peer]) : read_remote(strand, peer, step.source, operands_[peer]));
+  const int length = operands_[me < ranks ? me : 0].length;
+  for (int peer = 0; peer < ranks; ++peer)
     if (operands_[peer].length != length)
       return fail(strand, fmt::format("what rank {} gives is a chunk of different length", peer));
-  }
   return write(strand, step.target, combine_canonically(operands_));
 }
 

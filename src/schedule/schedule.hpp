@@ -7,6 +7,7 @@
 //   reduce_scatter  input: n, output: 1          scatter  input: n (root), output: 1
 //   broadcast       input: data (root), output: data (the others)
 //   all_to_all      input: n, output: n          barrier  none
+//   scan            input, output: data          exscan   input: data, output: data (all but rank 0)
 #pragma once
 
 #include <string>

@@ -63,10 +63,9 @@ class StepCheck {
         RETURN_IF_ERROR(check_readable_at(step_.peer));
         return check_writable();
       case StepKind::reduce_peers:
-        RETURN_IF_ERROR(check_readable(step_.own));
-        for (const Schedule& peer : all_ranks_)
-          if (peer.place.rank != me()) RETURN_IF_ERROR(check_readable_at(peer.place.rank));
-        return check_writable();
+      case StepKind::reduce_up_to:
+      case StepKind::reduce_below:
+        return check_combination();
     }
     return fail("no such kind of step");
   }
@@ -102,6 +101,14 @@ class StepCheck {
   Status check_writable() const {
     if (step_.target.buffer == Buffer::input) return fail("the input is never written");
     return check_exists(schedule_, step_.target);
+  }
+
+  Status check_combination() const {
+    const int ranks = combined_ranks(step_.kind, me(), schedule_.place.ranks);
+    if (ranks == 0) return fail("there is no lower rank");
+    for (int rank = 0; rank < ranks; ++rank)
+      RETURN_IF_ERROR(rank == me() ? check_readable(step_.own) : check_readable_at(rank));
+    return check_writable();
   }
 
   Status check_flag() const {

@@ -38,6 +38,8 @@ enum class StepKind : uint8_t {
   await,           // wait for the peer's flag (or everyone's)
   read_peer,       // the peer's source → my target; stage slots, or the peer's input or output where it can be read
   reduce_peers,    // target = my `own` and every other rank's source, combined in rank order
+  reduce_up_to,    // target = the source of every lower rank and my `own`, likewise
+  reduce_below,    // target = the source of every lower rank, likewise
 };
 
 struct Step {
@@ -50,5 +52,13 @@ struct Step {
 
   bool operator==(const Step&) const = default;
 };
+
+// Steps that combine what several ranks show: those of ranks 0 up to this many, of which `own` is mine if it is among them.
+constexpr bool combines_ranks(StepKind kind) {
+  return kind == StepKind::reduce_peers || kind == StepKind::reduce_up_to || kind == StepKind::reduce_below;
+}
+constexpr int combined_ranks(StepKind kind, int me, int ranks) {
+  return kind == StepKind::reduce_peers ? ranks : kind == StepKind::reduce_up_to ? me + 1 : me;
+}
 
 }  // namespace unisono

@@ -31,6 +31,8 @@ constexpr StepPattern step_patterns[] = {
     {StepKind::await, "await", "flag {flag} of {peer}"},
     {StepKind::read_peer, "read_peer", "{source} of {peer} -> {target}"},
     {StepKind::reduce_peers, "reduce_peers", "{own} + {source} of everyone -> {target}"},
+    {StepKind::reduce_up_to, "reduce_up_to", "{own} + {source} of lower ranks -> {target}"},
+    {StepKind::reduce_below, "reduce_below", "{source} of lower ranks -> {target}"},
 };
 
 constexpr std::string_view header_pattern =

@@ -47,6 +47,8 @@ WorkPtr make_call(const GroupHandle& group, Scratch& scratch, const CallChoice& 
       for (int rank = 0; rank < ranks && group.group()->me() == choice.root; ++rank) list.push_back(tensor(choice.count));
       return scatter(tensor(choice.count), list, rooted);
     }
+    case Collective::scan: return scan(tensor(choice.count), reducing);
+    case Collective::exscan: return exscan(tensor(choice.count), reducing);
     case Collective::broadcast: return broadcast(tensor(choice.count), rooted);
     case Collective::barrier: return barrier(plain);
     case Collective::gather:

@@ -101,6 +101,10 @@ Patterns make_patterns(DType dtype, const ReduceOp* op, int ranks) {
     sources.push_back(op ? contribution(dtype, op->kind, ranks, random) : any_bits(dtype, random));
     patterns.given.emplace_back(sources.back(), element_bytes(dtype));
   }
+  for (int ranks_up_to = 1; op && op->kind != ReduceKind::avg && ranks_up_to <= ranks; ++ranks_up_to) {
+    const std::vector<Content> lower(sources.begin(), sources.begin() + ranks_up_to);
+    patterns.partial.emplace_back(reduced({dtype, *op, ranks}, lower), element_bytes(dtype));
+  }
   if (op) patterns.reduced = std::make_unique<Pattern>(reduced({dtype, *op, ranks}, sources), element_bytes(dtype));
   return patterns;
 }

@@ -33,6 +33,7 @@ class Pattern {
 
 struct Patterns {
   std::vector<Pattern> given;        // by rank
+  std::vector<Pattern> partial;      // the reduction of the first rank, of the first two, and so on; not of avg
   std::unique_ptr<Pattern> reduced;  // null where nothing is reduced
 };
 

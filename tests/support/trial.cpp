@@ -11,7 +11,7 @@ namespace {
 
 std::vector<Form> collect_forms() {
   std::vector<Form> forms;
-  for (std::span<const Form> part : {distributed_forms(), comm_func_forms(), exchange_forms(), coalesced_forms()})
+  for (std::span<const Form> part : {distributed_forms(), comm_func_forms(), exchange_forms(), coalesced_forms(), scan_forms()})
     forms.insert(forms.end(), part.begin(), part.end());
   return forms;
 }
@@ -25,6 +25,11 @@ const Patterns& patterns_of(const Trial& trial, int ranks) {
 std::span<const Form> all_forms() {
   static const std::vector<Form> forms = collect_forms();
   return forms;
+}
+
+bool takes(const Form& form, const ReduceOp& op) {
+  const bool scans = form.collective == Collective::scan || form.collective == Collective::exscan;
+  return !scans || op.kind != ReduceKind::avg;
 }
 
 const Form& form_named(std::string_view name, Dialect dialect) {

@@ -57,6 +57,7 @@ struct Scene {
   const Pattern& given(int rank) const { return patterns->given[static_cast<size_t>(rank)]; }
   const Pattern& mine() const { return given(me()); }
   const Pattern& reduced() const { return *patterns->reduced; }
+  const Pattern& reduced_up_to(int rank) const { return patterns->partial[static_cast<size_t>(rank)]; }
 };
 
 enum class Dialect { distributed, comm_func };
@@ -71,6 +72,7 @@ struct Form {
 };
 
 std::span<const Form> all_forms();
+bool takes(const Form& form, const ReduceOp& op);  // scans take no avg
 const Form& form_named(std::string_view name, Dialect dialect);
 
 Started start(const Trial& trial, const std::shared_ptr<Group>& group);

@@ -12,7 +12,7 @@ namespace {
 // Whether a trial's count is that of one piece of many, rather than of the data.
 bool in_pieces(const Form& form) {
   return form.collective != Collective::all_reduce && form.collective != Collective::reduce &&
-         form.collective != Collective::broadcast;
+         form.collective != Collective::broadcast && form.collective != Collective::scan && form.collective != Collective::exscan;
 }
 
 // Of one slot when all slots of a tile fill the set of a lane: the largest tile there is.
@@ -86,7 +86,8 @@ class Turns {
   explicit Turns(int first) : turn_(static_cast<size_t>(first)) {}
   Trial next(const Form& form, int ranks) {
     const std::vector<Numbers>& numbers = form.reduces ? reducible_ : movable_;
-    turn_ += 37;
+    do turn_ += 37;
+    while (form.reduces && !takes(form, numbers[turn_ % numbers.size()].op));
     const Numbers& mine = numbers[turn_ % numbers.size()];
     return {&form, mine.dtype, mine.op, 0, static_cast<int>(turn_ / 37 % static_cast<size_t>(ranks))};
   }
@@ -126,7 +127,7 @@ std::vector<Trial> trials_of_numbers(const Extent& extent, int64_t count, const 
     if (!wanted(form)) continue;
     for (const Numbers& numbers : form.reduces ? reducible_numbers() : movable_numbers())
       for (int root = 0; root < (form.rooted ? extent.ranks : 1); ++root)
-        trials.push_back({&form, numbers.dtype, numbers.op, count, root});
+        if (takes(form, numbers.op)) trials.push_back({&form, numbers.dtype, numbers.op, count, root});
   }
   return thinned(trials, extent.every);
 }

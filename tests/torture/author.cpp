@@ -24,7 +24,8 @@ bool is_eight_bit_float(DType dtype) { return name_of(dtype).starts_with("float8
 
 // Whether a trial's count is that of the data, rather than of one piece a rank.
 bool is_whole(Collective kind) {
-  return kind == Collective::all_reduce || kind == Collective::reduce || kind == Collective::broadcast;
+  return kind == Collective::all_reduce || kind == Collective::reduce || kind == Collective::broadcast ||
+         kind == Collective::scan || kind == Collective::exscan;
 }
 
 bool has_root(Collective kind) {
@@ -181,7 +182,8 @@ Trial Author::random_trial(int members) {
   trial.form = &dice_.pick(all_forms());
   do trial.dtype = trial.form->reduces ? dice_.pick(reducible_dtypes()) : dice_.pick(all_dtypes());
   while (trial.form->reduces && members > 8 && is_eight_bit_float(trial.dtype));
-  if (trial.form->reduces) trial.op = dice_.pick(meaningful_ops(trial.dtype));
+  do trial.op = trial.form->reduces ? dice_.pick(meaningful_ops(trial.dtype)) : ReduceOp::sum;
+  while (!takes(*trial.form, trial.op));
   trial.root = static_cast<int>(dice_.below(members));
   trial.count = random_count(trial, members);
   return trial;
@@ -226,10 +228,11 @@ CallChoice Author::another(const CallChoice& usual, int members) {
 
 void Author::write_differ(int circle) {
   const int members = static_cast<int>(program_.circles[static_cast<size_t>(circle)].ranks.size());
-  Action action{.deed = Deed::differ,
-                .group = circle,
-                .member = static_cast<int>(dice_.below(members)),
-                .usual = random_choice(members)};
+  Action action;
+  action.deed = Deed::differ;
+  action.group = circle;
+  action.member = static_cast<int>(dice_.below(members));
+  action.usual = random_choice(members);
   action.odd = another(action.usual, members);
   program_.actions.push_back(action);
 }

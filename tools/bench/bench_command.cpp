@@ -17,7 +17,7 @@ constexpr const char* explanation =
     "  unisono bench all_reduce --ranks 2 --sizes 64,4K,64K,1M,16M,64M --json rows.json\n"
     "  unisono bench all --ranks 4 --fresh\n"
     "\n"
-    "bytes is the data of one rank (all_reduce, reduce, broadcast) or all pieces together\n"
+    "bytes is the data of one rank (all_reduce, reduce, broadcast, scan, exscan) or all pieces together\n"
     "(all_gather, reduce_scatter, scatter). Results are checked while timing: `wrong` counts\n"
     "elements, and the command fails unless it is 0. Run it with nothing else on the machine.";
 
@@ -29,11 +29,11 @@ struct Line {
 
 std::vector<Collective> collectives_named(const std::string& name) {
   using enum Collective;
-  if (name == "all") return {all_reduce, all_gather, reduce_scatter, reduce, scatter, broadcast, barrier};
+  if (name == "all") return {all_reduce, all_gather, reduce_scatter, reduce, scatter, broadcast, scan, exscan, barrier};
   auto found = collective_named(name);
   bool timed = found && *found != gather && *found != all_to_all;
   if (!timed) throw CLI::ValidationError(fmt::format("collective {}: there are all_reduce, all_gather, reduce_scatter, reduce, scatter, "
-                                                     "broadcast, barrier, and all", name));
+                                                     "broadcast, scan, exscan, barrier, and all", name));
   return {*found};
 }
 

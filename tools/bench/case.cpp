@@ -30,6 +30,18 @@ float tree_sum(std::vector<float> numbers) {
   return numbers[0];
 }
 
+bool is_scan(Collective collective) { return collective == Collective::scan || collective == Collective::exscan; }
+
+// Everybody's result; `first` is what rank 0 has after an exscan.
+std::vector<float> scanned(const std::vector<float>& numbers, Collective collective, float first) {
+  std::vector<float> results;
+  for (size_t rank = 0; rank < numbers.size(); ++rank) {
+    const size_t ranks = rank + (collective == Collective::scan ? 1 : 0);
+    results.push_back(ranks == 0 ? first : tree_sum({numbers.begin(), numbers.begin() + static_cast<ptrdiff_t>(ranks)}));
+  }
+  return results;
+}
+
 }  // namespace
 
 double bus_factor(Collective collective, int ranks) {
@@ -73,6 +85,8 @@ void Case::call_distributed(int root) {
     case Collective::all_gather: distributed::all_gather_into_tensor(view(output_), view(input_)); return;
     case Collective::reduce_scatter: distributed::reduce_scatter_tensor(view(output_), view(input_)); return;
     case Collective::reduce: distributed::reduce(view(output_), root); return;
+    case Collective::scan: distributed::scan(view(output_)); return;
+    case Collective::exscan: distributed::exscan(view(output_)); return;
     case Collective::broadcast: distributed::broadcast(view(output_), {.src = root}); return;
     case Collective::scatter: {
       std::vector<TensorView> list;
@@ -90,6 +104,8 @@ void Case::call_comm_func(int root) {
     case Collective::all_gather: result_ = comm_func::all_gather_into_tensor(view(input_)).first; return;
     case Collective::reduce_scatter: result_ = comm_func::reduce_scatter_tensor(view(input_)).first; return;
     case Collective::reduce: result_ = comm_func::reduce(view(input_), root); return;
+    case Collective::scan: result_ = comm_func::scan(view(input_)).first; return;
+    case Collective::exscan: result_ = comm_func::exscan(view(input_)).first; return;
     case Collective::broadcast: result_ = comm_func::broadcast(view(input_), root); return;
     case Collective::scatter: result_ = comm_func::scatter_tensor(view(input_), root); return;
     default: comm_func::barrier(); return;
@@ -110,10 +126,13 @@ float Case::expected(int part) const {
     case Collective::broadcast: return functional ? root : first_root;  // once all hold the first root's, nothing changes
     default: break;
   }
+  if (functional && is_scan(collective_)) return scanned(numbers, collective_, 0)[static_cast<size_t>(rank_)];
   if (functional) return collective_ == Collective::all_reduce || rank_ == last_root_ ? tree_sum(numbers) : 0.0f;
   for (int call = 0; call < calls_; ++call) {
     float sum = tree_sum(numbers);
-    if (collective_ == Collective::all_reduce)
+    if (is_scan(collective_))
+      numbers = scanned(numbers, collective_, numbers[0]);
+    else if (collective_ == Collective::all_reduce)
       std::fill(numbers.begin(), numbers.end(), sum);
     else
       numbers[static_cast<size_t>((first_root_ + call) % ranks_)] = sum;

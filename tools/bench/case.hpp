@@ -13,7 +13,7 @@ namespace unisono::tools {
 
 struct CaseRequest {
   Collective collective = Collective::all_reduce;
-  int64_t bytes = 0;  // all_reduce, reduce, broadcast: the data; the others: all pieces together, as in the MPI suites
+  int64_t bytes = 0;  // all_reduce, reduce, broadcast, scans: the data; the others: all pieces together, as in the MPI suites
   std::string dialect = "distributed";
 };
 
@@ -28,7 +28,10 @@ class Case {
   int64_t count() const { return count_; }
 
  private:
-  bool in_place() const { return collective_ == Collective::all_reduce && dialect_ == "distributed"; }
+  bool in_place() const {
+    const bool may_be = collective_ == Collective::all_reduce || collective_ == Collective::scan || collective_ == Collective::exscan;
+    return may_be && dialect_ == "distributed";
+  }
   void call_distributed(int root);
   void call_comm_func(int root);
   float expected(int part) const;
