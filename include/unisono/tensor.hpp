@@ -80,6 +80,7 @@ class Tensor {
   Tensor() = default;
   static Tensor empty(DType dtype, Shape shape);
   static Tensor zeros(DType dtype, Shape shape);
+  static Tensor in(std::shared_ptr<std::byte> memory, DType dtype, Shape shape);  // memory that somebody else made
   template <typename T>
   static Tensor from(const std::vector<T>& elements, Shape shape) {
     Tensor tensor = empty(dtype_of<T>(), shape);
@@ -114,6 +115,11 @@ class Tensor {
   Shape shape_{0};
   std::shared_ptr<std::byte> bytes_;
 };
+
+// Zeros in memory that all ranks of this machine have mapped: every collective takes them without staging, about as fast as
+// memory can be copied. This rank alone makes it, needs to have joined, and may drop it at any time; UNISONO_ARENA limits how
+// much of it there is.
+Tensor alloc_shared(Shape shape, DType dtype);
 
 template <> constexpr DType dtype_of<bool>() { return DType::boolean; }
 template <> constexpr DType dtype_of<int8_t>() { return DType::int8; }

@@ -39,12 +39,18 @@ std::string Shape::text() const { return fmt::format("({})", fmt::join(begin(), 
 
 bool Shape::operator==(const Shape& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
 
-Tensor Tensor::empty(DType dtype, Shape shape) {
+Tensor Tensor::in(std::shared_ptr<std::byte> memory, DType dtype, Shape shape) {
   Tensor tensor;
   tensor.dtype_ = dtype;
   tensor.shape_ = shape;
   if (shape.count() < 0 || shape.count() > INT64_MAX / 16)
     throw ArgumentError(Status(ErrorCode::argument, fmt::format("a tensor of shape {} cannot be", shape.text())));
+  tensor.bytes_ = std::move(memory);
+  return tensor;
+}
+
+Tensor Tensor::empty(DType dtype, Shape shape) {
+  Tensor tensor = in(nullptr, dtype, shape);
   tensor.bytes_ = allocate(tensor.bytes());
   return tensor;
 }

@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "base/check.hpp"
+#include "unisono/tensor.hpp"
 
 namespace unisono {
 namespace {
@@ -125,6 +126,13 @@ SpeakAs::SpeakAs(std::shared_ptr<World> world) : before_(std::exchange(speaking_
 SpeakAs::~SpeakAs() {
   speaking_as = before_;
   remembered = {};
+}
+
+Tensor alloc_shared(Shape shape, DType dtype) {
+  Tensor tensor = Tensor::in(nullptr, dtype, shape);
+  auto memory = current_world("alloc_shared")->share_memory(tensor.bytes());
+  throw_if_error(memory.status());
+  return Tensor::in(std::move(*memory), dtype, shape);
 }
 
 bool names_the_world(const std::string& group) {

@@ -62,6 +62,7 @@ Status Run::prepare(const Call& call, const Assignment& assignment) {
   scratch_.resize(static_cast<size_t>(schedule.scratch_chunks * longest));
   sources_.resize(static_cast<size_t>(lanes_.members()));
   if (reads_peers_) landing_.resize(static_cast<size_t>(lanes_.members() * landing_bytes));
+  choose_what_to_show();
   return Status::success();
 }
 
@@ -69,6 +70,7 @@ void Run::start(uint64_t word, uint64_t base_tile) {
   word_ = word;
   base_tile_ = base_tile;
   oldest_ = gate_next_ = 0;
+  taken_ = false;
   received_bytes_ = 0;
   sends_.clear();
   std::fill(std::begin(done_steps_), std::end(done_steps_), 0);
@@ -87,8 +89,9 @@ Turn Run::turn() {
     progressed = true;
   }
   if (!failure_.ok()) return Turn::blocked;
-  if (reads_peers_ && oldest_ == tiles_ && somebody_gave_up(lanes_)) return Turn::blocked;  // the group will say why
   if (oldest_ == tiles_ && sends_.empty() && pass_gate()) {
+    if ((reads_peers_ || somebody_shows()) && somebody_gave_up(lanes_)) return Turn::blocked;  // the group will say why
+    if (!everybody_has_taken()) return progressed ? Turn::progressed : Turn::blocked;
     if (uses_links_) finish_average();
     return Turn::done;
   }
@@ -135,6 +138,7 @@ bool Run::perform(const Step& step, int64_t tile) {
     case StepKind::receive_reduce: return receive(step, tile);
     case StepKind::copy:
     case StepKind::reduce:
+      if (is_shown(step)) return true;
       if (is_being_sent(place(step.target, tile))) return false;
       copy(step, tile);
       return true;
@@ -192,24 +196,33 @@ uint64_t Run::peer_address(const Step& step, int peer, int64_t length) {
   const Cuts cuts = cuts_of(call_->kind);
   const Cut cut = input ? cuts.input : cuts.output;
   uint64_t base = (input ? control.input_address : control.output_address).load(std::memory_order_relaxed);
-  if (cut == Cut::whole) return base;
+  if (cut == Cut::whole) return base;  // a list of one, too
   if (base & list_mark) {
     Span part;
     const uint64_t entry = (base & ~list_mark) + static_cast<uint64_t>(step.source.chunk) * sizeof(part);
     const bool read = read_private(peer, reinterpret_cast<std::byte*>(&part), entry, sizeof(part));
     return read ? reinterpret_cast<uint64_t>(part.data) : 0;
   }
-  if (call_->splits) return base + static_cast<uint64_t>(call_->splits->offset(peer, step.source.chunk));
-  if (cut == Cut::parts) return base + static_cast<uint64_t>(step.source.chunk * length);
-  const Pieces& pieces = input ? call_->input : call_->output;
-  return base + static_cast<uint64_t>(pieces.cut(step.source.chunk, assignment_.schedule->chunks).data - pieces.whole().data);
+  return base + static_cast<uint64_t>(offset_at(step.source, peer, length));
+}
+
+// How far into the peer's buffer, which is no list, this chunk of `length` bytes begins.
+int64_t Run::offset_at(ChunkRef chunk, int peer, int64_t length) const {
+  const Cuts cuts = cuts_of(call_->kind);
+  const Cut cut = chunk.buffer == Buffer::input ? cuts.input : cuts.output;
+  if (cut == Cut::whole) return 0;
+  if (call_->splits) return call_->splits->offset(peer, chunk.chunk);
+  if (cut == Cut::parts) return chunk.chunk * length;
+  const int64_t whole = chunk.buffer == Buffer::input ? call_->input.bytes() : call_->output.bytes();
+  return Pieces(nullptr, whole).cut(chunk.chunk, assignment_.schedule->chunks).data - static_cast<std::byte*>(nullptr);
 }
 
 bool Run::read_peer(const Step& step, int64_t tile) {
   const Stretch target = place(step.target, tile);
   if (target.bytes <= 0) return true;
   if (step.source.buffer == Buffer::stage) {
-    copy_bytes(target, Stretch::in_one_place(stage_of(step.peer, step.source.chunk, tile), target.bytes));
+    // Where nothing is written to it, it is no more const than a stage slot.
+    copy_bytes(target, Stretch::in_one_place(const_cast<std::byte*>(source_at(step, step.peer, tile)), target.bytes));
     return true;
   }
   const uint64_t address = peer_address(step, step.peer, target.bytes);
@@ -231,12 +244,13 @@ std::span<const void*> Run::sources_of(const Step& step) {
 
 bool Run::reduce_peers(const Step& step, int64_t tile) {
   if (step.source.buffer != Buffer::stage) return reduce_private_memory(step, tile);
-  std::byte* second = fused_with_next(step, tile) ? place(step_at(done_steps(tile) + 1).target, tile).data : nullptr;
+  const bool staged_too = fused_with_next(step, tile) && shown_output_ == 0;
+  std::byte* second = staged_too ? place(step_at(done_steps(tile) + 1).target, tile).data : nullptr;
   const Stretch target = place(step.target, tile), own = step.kind == StepKind::reduce_below ? target : place(step.own, tile);
   const std::span<const void*> sources = sources_of(step);
   in_step(own, target, [&](const std::byte* mine, std::byte* to, int64_t done, int64_t bytes) {
     for (int peer = 0; peer < static_cast<int>(sources.size()); ++peer)
-      sources[static_cast<size_t>(peer)] = peer == lanes_.me() ? mine : stage_of(peer, step.source.chunk, tile) + done;
+      sources[static_cast<size_t>(peer)] = peer == lanes_.me() ? mine : source_at(step, peer, tile) + done;
     reduce(call_->reduction(lanes_.members()), {.target = to,
                                                 .second_target = second ? second + done : nullptr,
                                                 .sources = sources,

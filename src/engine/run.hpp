@@ -48,6 +48,9 @@ class Run {
   void start(uint64_t word, uint64_t base_tile);
   Turn turn();
   int64_t tiles() const { return tiles_; }
+  // Where in this rank's arena peers find its buffers, for them to see before the call's word; 0: staged. See run_shown.cpp.
+  uint64_t shown_input() const { return shown_input_; }
+  uint64_t shown_output() const { return shown_output_; }
   const Status& failure() const { return failure_; }
 
  private:
@@ -57,8 +60,15 @@ class Run {
   };
 
   int64_t chunk_bytes(ChunkRef ref) const;
+  void choose_what_to_show();
+  bool is_shown(const Step& step) const;
+  bool shows_anything() const { return (shown_input_ | shown_output_) != 0; }
+  const std::byte* source_at(const Step& step, int peer, int64_t tile) const;
+  bool somebody_shows() const;
+  bool everybody_has_taken();
   Stretch place(ChunkRef ref, int64_t tile) const;  // an operand: where it lies and how long it is in this tile
   std::byte* stage_of(int member, int slot, int64_t tile) const;
+  int64_t offset_at(ChunkRef chunk, int peer, int64_t length) const;
   uint64_t peer_address(const Step& step, int peer, int64_t length);
   bool pass_gate();
   bool turn_tile(int64_t tile);
@@ -89,6 +99,8 @@ class Run {
   int64_t slot_bytes_ = 0;
   int64_t oldest_ = 0;      // the first tile that is not finished
   bool uses_links_ = false;
+  uint64_t shown_input_ = 0, shown_output_ = 0;
+  bool taken_ = false;        // this rank has said that it needs nothing more of the others' buffers
   bool reads_peers_ = false;  // private memory of peers, not only their stage
   int gate_next_ = 0;
   int64_t received_bytes_ = 0;  // of the receive at hand

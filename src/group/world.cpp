@@ -153,6 +153,15 @@ void World::say_exiting(int status) {
   head().goodbye.store(static_cast<uint32_t>(Goodbye::exiting) | static_cast<uint32_t>(status & 0xff) << 8, std::memory_order_release);
 }
 
+Result<std::shared_ptr<std::byte>> World::share_memory(int64_t bytes) {
+  auto at = arena_->take(std::max<int64_t>(bytes, 1), "a shared tensor");
+  if (!at.ok()) return at.status();
+  auto give_back = [arena = arena_, offset = *at, owner = getpid()](std::byte*) {
+    if (getpid() == owner) arena->give_back(offset);  // a child's copy is not its to give back
+  };
+  return std::shared_ptr<std::byte>(arena_->mapping()->data() + *at, give_back);
+}
+
 void World::note_waiting(const std::string& call) {
   std::lock_guard lock(mutex_);
   write_note(head().waiting, call);

@@ -72,6 +72,8 @@ class World : public std::enable_shared_from_this<World> {
   void give_name_back(const std::vector<int>& ranks);
   Status check_members(const std::string& name, const std::vector<int>& ranks) const;  // ok, or why there can be no such group
 
+  // Zeroed memory that all ranks of this machine have mapped, for as long as somebody holds it.
+  Result<std::shared_ptr<std::byte>> share_memory(int64_t bytes);
   void note_waiting(const std::string& call);  // for others who ask what this rank is doing; empty: it goes on
   void close_in_child();         // in a forked child, inside fork()
   void say_exiting(int status);  // the process is about to exit without leaving
@@ -109,7 +111,7 @@ class World : public std::enable_shared_from_this<World> {
   Log log_;
   ForkMark fork_mark_;
   JoinRequest request_;
-  std::unique_ptr<Arena> arena_;
+  std::shared_ptr<Arena> arena_;  // shared tensors may outlive the World
   Joined joined_;
   WaitPolicy policy_;
   PlannerRules rules_;

@@ -50,6 +50,11 @@ struct Cell {
   std::byte bytes[cell_bytes];
 };
 
+// Which of a call's buffers peers may read where they lie, because they lie in the owner's arena: their place + 1, or 0.
+struct Shown {
+  std::atomic<uint64_t> input, output;
+};
+
 struct LaneControl {
   // progress line
   alignas(line_bytes) std::atomic<uint64_t> flags[lane_flags];  // call << 32 | tiles published
@@ -58,6 +63,8 @@ struct LaneControl {
   alignas(line_bytes) std::atomic<uint32_t> finished;  // the last call that the owner has left
   std::atomic<uint64_t> tiles;                         // where the owner's tiles begin in its arena; 0 before they exist
   std::atomic<uint64_t> input_address, output_address; // of the call at hand, for peers that read private memory
+  Shown shown[max_ring];                               // written before the word of the call, like a cell
+  std::atomic<uint32_t> taken;                         // the last call in which the owner has read all that it needs of others
   std::atomic<uint64_t> voices[2];                     // what the owner said last when asked to agree: number << 1 | its flag
   // trouble line
   alignas(line_bytes) std::atomic<uint64_t> abort;  // 0, or the first fault: code << 56 | reporting member << 32 | the rank to blame

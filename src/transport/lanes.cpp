@@ -46,6 +46,13 @@ std::byte* Lanes::at(int member, uint64_t offset) const {
   return offset < static_cast<uint64_t>(mapping.bytes()) ? mapping.data() + offset : nullptr;
 }
 
+uint64_t Lanes::place_of(const void* data, int64_t bytes) const {
+  const Mapping& mapping = *member(me_).mapping;
+  const auto begin = reinterpret_cast<uintptr_t>(mapping.data()), at = reinterpret_cast<uintptr_t>(data);
+  const bool inside = at >= begin && at - begin <= static_cast<uintptr_t>(mapping.bytes() - bytes);
+  return inside && bytes <= mapping.bytes() ? at - begin + 1 : 0;
+}
+
 Status Lanes::ensure_tiles(Arena& arena) {
   uint64_t at = mine().tiles.load(std::memory_order_relaxed);
   if (at != 0 && !tiles_dropped_) return Status::success();

@@ -44,9 +44,11 @@ class Lanes {
   Cell& cell(int member, uint32_t call) const { return cells_[static_cast<size_t>(member)][ring_index(call)]; }
   Slot& slot(int member, uint32_t call) const { return slots_[static_cast<size_t>(member)][ring_index(call)]; }
   std::atomic<uint64_t>& word(int member, uint32_t call) const { return control(member).words[ring_index(call)]; }
+  Shown& shown(int member, uint32_t call) const { return control(member).shown[ring_index(call)]; }
   std::atomic<uint64_t>& link(int member, int peer, LinkUse use) const;  // where in member's arena its ring to peer lies; 0: none yet
   std::atomic<uint32_t>& left(int member, int peer) const;  // in member's lane: peer will not touch it again
   std::byte* at(int member, uint64_t offset) const;         // an address in member's arena; null when out of bounds
+  uint64_t place_of(const void* data, int64_t bytes) const;  // in this rank's arena, + 1; 0: it lies elsewhere
 
   // Stage slots. They are taken in the owner's arena on the first call that needs them.
   Status ensure_tiles(Arena& arena);

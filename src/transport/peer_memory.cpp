@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 namespace unisono {
 namespace {
@@ -13,8 +14,19 @@ constexpr int64_t most_bytes_at_once = 1 << 30;  // one call moves at most 2 GiB
 
 }  // namespace
 
+const std::byte* arena_memory_of(const Neighbour& neighbour, uint64_t address, int64_t bytes) {
+  const uint64_t begin = neighbour.head().own_address;
+  const auto length = static_cast<uint64_t>(neighbour.mapping->bytes());
+  if (address < begin || static_cast<uint64_t>(bytes) > length || address - begin > length - static_cast<uint64_t>(bytes)) return nullptr;
+  return neighbour.mapping->data() + (address - begin);
+}
+
 ReadOutcome read_memory_of(const Neighbour& neighbour, void* target, uint64_t address, int64_t bytes) {
   auto* to = static_cast<std::byte*>(target);
+  if (const std::byte* mapped = arena_memory_of(neighbour, address, bytes)) {
+    std::memcpy(to, mapped, static_cast<size_t>(bytes));
+    return ReadOutcome::done;
+  }
   while (bytes > 0) {
     auto part = static_cast<size_t>(std::min(bytes, most_bytes_at_once));
     iovec local{to, part}, remote{reinterpret_cast<void*>(address), part};
