@@ -31,7 +31,8 @@ TEST(Coalesced, a_thousand_small_tensors_are_one_call) {
     for (int index = 0; index < 1000; ++index) tensors.emplace_back(static_cast<size_t>(index % 7), world.rank() + index);
     distributed::all_reduce_coalesced(views(tensors), {.group = world.group()});
     for (int index = 0; index < 1000; ++index)
-      ASSERT_EQ(tensors[static_cast<size_t>(index)], Ints(static_cast<size_t>(index % 7), sum_of_ranks(world) + index * world.ranks()));
+      ASSERT_EQ(tensors[static_cast<size_t>(index)],
+                Ints(static_cast<size_t>(index % 7), sum_of_ranks(world) + index * world.ranks()));
     expect_works(world);
   });
 }
@@ -81,8 +82,11 @@ TEST(Coalesced, tensors_side_by_side_and_in_their_own_places_are_left_there) {
     const auto size = static_cast<size_t>(world.ranks()), me = static_cast<size_t>(world.rank());
     for (size_t count : {1, 600, 40'000}) {
       Ints flat(2 * count * size, -1);
-      const auto part = [&](size_t tensor, size_t rank) { return std::span(flat).subspan((tensor * size + rank) * count, count); };
-      for (size_t tensor : {0, 1}) std::fill(part(tensor, me).begin(), part(tensor, me).end(), static_cast<int32_t>(tensor * 10 + me));
+      const auto part = [&](size_t tensor, size_t rank) {
+        return std::span(flat).subspan((tensor * size + rank) * count, count);
+      };
+      for (size_t tensor : {0, 1})
+        std::fill(part(tensor, me).begin(), part(tensor, me).end(), static_cast<int32_t>(tensor * 10 + me));
       const Views outputs = {view(std::span(flat).first(size * count)), view(std::span(flat).last(size * count))};
       const Views inputs = {view(part(0, me)), view(part(1, me))};
       distributed::all_gather_into_tensor_coalesced(outputs, inputs, {.group = world.group()});
@@ -118,23 +122,44 @@ TEST(CoalescedRefuses, lists_that_are_wrong) {
   const Ints constant(4);
   using namespace distributed;
   expect_refused([](auto& group) { all_reduce_coalesced({}, {.group = group}); }, "tensors is empty");
-  expect_refused([&](auto& group) { all_reduce_coalesced(Views{view(a), view(real)}, {.group = group}); }, "tensors is float32 where int32");
+  expect_refused(
+      [&](auto& group) {
+        all_reduce_coalesced(Views{view(a), view(real)}, {.group = group});
+      },
+      "tensors is float32 where int32");
   expect_refused([&](auto& group) { all_reduce_coalesced(Views{view(a), view(constant)}, {.group = group}); }, "const memory");
   expect_refused([&](auto& group) { all_reduce_coalesced(Views{view(a), view(b), view(a)}, {.group = group}); }, "overlap");
-  expect_refused([&](auto& group) { all_reduce_coalesced(Views{view(real), view(real)}, {.op = ReduceOp::band, .group = group}); }, "");
-  expect_refused([&](auto& group) { all_gather_into_tensor_coalesced(Views{view(twice)}, Views{view(a), view(b)}, {.group = group}); },
-                 "outputs has 1 tensors where inputs has 2");
-  expect_refused([&](auto& group) { all_gather_into_tensor_coalesced(Views{view(twice), view(thrice)}, Views{view(a), view(b)}, {.group = group}); },
-                 "12 elements");
-  expect_refused([&](auto& group) { all_gather_into_tensor_coalesced(Views{view(twice), view(twice)}, Views{view(a), view(b)}, {.group = group}); },
-                 "two tensors of outputs overlap");
+  expect_refused(
+      [&](auto& group) {
+        all_reduce_coalesced(Views{view(real), view(real)}, {.op = ReduceOp::band, .group = group});
+      },
+      "");
+  expect_refused(
+      [&](auto& group) {
+        all_gather_into_tensor_coalesced(Views{view(twice)}, Views{view(a), view(b)}, {.group = group});
+      },
+      "outputs has 1 tensors where inputs has 2");
+  expect_refused(
+      [&](auto& group) {
+        all_gather_into_tensor_coalesced(Views{view(twice), view(thrice)}, Views{view(a), view(b)}, {.group = group});
+      },
+      "12 elements");
+  expect_refused(
+      [&](auto& group) {
+        all_gather_into_tensor_coalesced(Views{view(twice), view(twice)}, Views{view(a), view(b)}, {.group = group});
+      },
+      "two tensors of outputs overlap");
   expect_refused([&](auto& group) { all_gather_coalesced(std::vector<Views>{{view(a)}}, Views{view(b)}, {.group = group}); },
                  "output_tensor_lists has 1 lists");
-  expect_refused([&](auto& group) { all_gather_coalesced(std::vector<Views>{{view(a)}, {}}, Views{view(b)}, {.group = group}); },
-                 "output_tensor_lists[1] has 0 tensors");
+  expect_refused(
+      [&](auto& group) {
+        all_gather_coalesced(std::vector<Views>{{view(a)}, {}}, Views{view(b)}, {.group = group});
+      },
+      "output_tensor_lists[1] has 0 tensors");
   expect_refused([&](auto& group) { reduce_scatter_coalesced(Views{view(a)}, std::vector<Views>{{view(b)}}, {.group = group}); },
                  "input_lists[0] has 1 tensors");
-  expect_refused([&](auto& group) { reduce_scatter_coalesced(Views{view(a)}, std::vector<Views>{}, {.group = group}); }, "input_lists has 0 lists");
+  expect_refused([&](auto& group) { reduce_scatter_coalesced(Views{view(a)}, std::vector<Views>{}, {.group = group}); },
+                 "input_lists has 0 lists");
 }
 
 TEST(CoalescedRefuses, an_output_that_lies_in_anothers_place) {
@@ -157,7 +182,8 @@ TEST(CoalescedDiffers, where_ranks_divide_the_same_data_differently) {
       Ints whole(count, 7);
       const bool listed = world.rank() == 0;
       EXPECT_THROW(listed ? distributed::all_reduce_coalesced(views(tensors), {.group = world.group()})
-                          : distributed::all_reduce(view(whole), {.group = world.group()}), MismatchError);
+                          : distributed::all_reduce(view(whole), {.group = world.group()}),
+                   MismatchError);
       EXPECT_EQ(tensors[1], Ints(count - first, 7));
       expect_works(world);
     }

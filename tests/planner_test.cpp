@@ -260,6 +260,23 @@ TEST(Overrides, can_all_be_followed_in_a_world_of_one) {
               algorithm.name);
 }
 
+// Peers do not know where the tensors of such a call lie; other calls go on as they are told to.
+TEST(Overrides, that_read_peers_memory_do_not_speak_of_coalesced_calls) {
+  for (int ranks : {1, 2, 4}) {
+    Query query{.collective = Collective::all_reduce, .ranks = ranks, .bytes = 4_MiB, .peer_reads = true, .coalesced = true};
+    for (Collective collective : {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter}) {
+      query.collective = collective;
+      EXPECT_FALSE(contains(choice(query), "direct_read")) << ranks;
+      EXPECT_FALSE(contains(choice(query), "two_shot_direct")) << ranks;
+    }
+    query.collective = Collective::all_reduce;
+    EXPECT_EQ(choice(query, "all_reduce=two_shot_direct"), choice(query));
+    EXPECT_EQ(choice(query, "all_reduce=ring"), "ring");
+    query.coalesced = false;
+    EXPECT_EQ(choice(query, "all_reduce=two_shot_direct"), "two_shot_direct");
+  }
+}
+
 TEST(Explain, gives_choice_reason_cost_steps_and_what_to_set) {
   Result<std::string> text = explain({.query = {.collective = Collective::all_reduce, .ranks = 4, .bytes = 1_MiB}});
   ASSERT_TRUE(text.ok());

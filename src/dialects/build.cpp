@@ -16,10 +16,32 @@ Status wrong(fmt::format_string<Parts...> format, Parts&&... parts) {
   return {ErrorCode::argument, fmt::format(format, std::forward<Parts>(parts)...)};
 }
 
-void refuse_unless(Status checked, Group& group, const Call& call, const Delivery& delivery) {
-  if (checked.ok() && delivery.timeout_s && !(*delivery.timeout_s > 0))
-    checked = wrong("timeout_s is {}; it must be more than 0", *delivery.timeout_s);
-  if (!checked.ok()) throw_if_error(group.refuse(call.kind, checked));
+Status check_timeout(double timeout_s) {
+  return timeout_s > 0 ? Status::success() : wrong("timeout_s is {}; it must be more than 0", timeout_s);
+}
+
+void refuse_unless(const Status& checked, Group& group, const Call& call, const Delivery& delivery) {
+  if (checked.ok() && !delivery.timeout_s) return;
+  const Status status = checked.ok() ? check_timeout(*delivery.timeout_s) : checked;
+  if (!status.ok()) throw_if_error(group.refuse(call.kind, status));
+}
+
+// The call before one with splits, in which everybody learns them; they are part of the call, which so keeps them alive.
+Call call_for_splits(const Group& group, Call& call) {
+  const int me = group.me(), ranks = group.size();
+  const int64_t element = element_bytes(call.dtype);
+  auto splits = std::make_shared<Splits>(ranks, element);
+  for (int peer = 0; peer < ranks; ++peer) splits->row(me)[peer] = call.input.part(peer, ranks).bytes / element;
+  Call sizes;
+  sizes.kind = Collective::all_gather;
+  sizes.purpose = Purpose::split_sizes;
+  sizes.dtype = DType::int64;
+  const auto row_bytes = static_cast<int64_t>(ranks * sizeof(int64_t));
+  sizes.input = Pieces(splits->row(me), row_bytes);
+  sizes.output = Pieces(splits->row(0), ranks * row_bytes);
+  sizes.timeout_s = call.timeout_s;
+  call.splits = std::move(splits);
+  return sizes;
 }
 
 }  // namespace
@@ -134,7 +156,7 @@ bool equal_sizes(std::span<const TensorView> list) {
   return std::all_of(list.begin(), list.end(), [&](const TensorView& tensor) { return tensor.count() == list.front().count(); });
 }
 
-WorkPtr deliver(Group& group, Call&& call, const Status& checked, Delivery delivery) {
+WorkPtr deliver(Group& group, Call&& call, const Status& checked, Delivery&& delivery) {
   refuse_unless(checked, group, call, delivery);
   call.timeout_s = delivery.timeout_s.value_or(0);
   if (delivery.async_op) return group.post(std::move(call), std::move(delivery.keep_alive));
@@ -142,25 +164,10 @@ WorkPtr deliver(Group& group, Call&& call, const Status& checked, Delivery deliv
   return nullptr;
 }
 
-WorkPtr deliver(Request&& request, Delivery delivery) {
-  return request.group ? deliver(*request.group, std::move(request.call), request.checked, std::move(delivery)) : nullptr;
-}
-
-WorkPtr deliver_with_splits(Group& group, Call&& call, const Status& checked, Delivery delivery) {
+WorkPtr deliver_with_splits(Group& group, Call&& call, const Status& checked, Delivery&& delivery) {
   refuse_unless(checked, group, call, delivery);
-  const int me = group.me(), ranks = group.size();
-  const int64_t element = element_bytes(call.dtype);
-  auto splits = std::make_shared<Splits>(ranks, element);
-  for (int peer = 0; peer < ranks; ++peer) splits->row(me)[peer] = call.input.part(peer, ranks).bytes / element;
-  Call sizes;
-  sizes.kind = Collective::all_gather;
-  sizes.purpose = Purpose::split_sizes;
-  sizes.dtype = DType::int64;
-  const auto row_bytes = static_cast<int64_t>(ranks * sizeof(int64_t));
-  sizes.input = Pieces(splits->row(me), row_bytes);
-  sizes.output = Pieces(splits->row(0), ranks * row_bytes);
-  sizes.timeout_s = call.timeout_s = delivery.timeout_s.value_or(0);
-  call.splits = std::move(splits);  // which also keeps it alive: a call that follows another is there until both are over
+  call.timeout_s = delivery.timeout_s.value_or(0);
+  Call sizes = call_for_splits(group, call);
   if (delivery.async_op) return group.post(std::move(sizes), std::move(call), std::move(delivery.keep_alive));
   throw_if_error(group.run(std::move(sizes), std::move(call)));
   return nullptr;
@@ -175,7 +182,7 @@ Envelope envelope_of(const Group& group, const LetterParts& parts) {
   envelope.tag = parts.tag;
   auto check = [&]() -> Status {
     RETURN_IF_ERROR(sends ? check_tensor("tensor", parts.tensor) : check_writable("tensor", parts.tensor));
-    if (parts.timeout_s && !(*parts.timeout_s > 0)) return wrong("timeout_s is {}; it must be more than 0", *parts.timeout_s);
+    if (parts.timeout_s) RETURN_IF_ERROR(check_timeout(*parts.timeout_s));
     if (parts.group_peer) {
       if (parts.peer) return wrong("give {} or group_peer, not both", argument);
       if (*parts.group_peer < 0 || *parts.group_peer >= group.size())
@@ -194,6 +201,18 @@ Envelope envelope_of(const Group& group, const LetterParts& parts) {
   envelope.data = {static_cast<std::byte*>(parts.tensor.data), parts.tensor.bytes()};
   envelope.timeout_s = parts.timeout_s.value_or(0);
   return envelope;
+}
+
+Prepared prepare(Request&& request, std::optional<double> timeout_s) {
+  if (!request.group) return {};
+  throw_if_error(request.checked);
+  if (timeout_s) throw_if_error(check_timeout(*timeout_s));
+  auto standing = std::make_shared<StandingCall>();
+  standing->call = std::move(request.call);
+  standing->call.timeout_s = timeout_s.value_or(0);
+  if (request.has_splits) standing->before = call_for_splits(*request.group, standing->call);
+  throw_if_error(request.group->prepare(*standing));
+  return Prepared(request.group->shared_from_this(), std::move(standing));
 }
 
 }  // namespace unisono

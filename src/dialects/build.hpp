@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "group/group.hpp"
+#include "unisono/persistent.hpp"
 #include "unisono/tensor.hpp"
 #include "unisono/work.hpp"
 
@@ -38,6 +39,7 @@ struct Request {
   Group* group = nullptr;  // null: this rank is outside it, and nothing is to be done
   Call call = {};
   Status checked = {};
+  bool has_splits = false;  // an all_to_all whose parts may differ: first every rank tells the others how much it sends to whom
 };
 
 struct Delivery {
@@ -46,10 +48,15 @@ struct Delivery {
   std::shared_ptr<void> keep_alive;  // what must outlive an asynchronous call
 };
 // Refuses the call (telling the others) when `checked` is not ok; performs it, or posts it and returns its Work. Throws.
-WorkPtr deliver(Group& group, Call&& call, const Status& checked, Delivery delivery);
-WorkPtr deliver(Request&& request, Delivery delivery);
-// The same for an all_to_all whose parts may differ: first every rank tells the others how much it sends to whom.
-WorkPtr deliver_with_splits(Group& group, Call&& call, const Status& checked, Delivery delivery);
+WorkPtr deliver(Group& group, Call&& call, const Status& checked, Delivery&& delivery);
+WorkPtr deliver_with_splits(Group& group, Call&& call, const Status& checked, Delivery&& delivery);
+inline WorkPtr deliver(Request&& request, Delivery&& delivery) {
+  if (!request.group) return nullptr;
+  auto* how = request.has_splits ? deliver_with_splits : static_cast<decltype(&deliver_with_splits)>(deliver);
+  return how(*request.group, std::move(request.call), request.checked, std::move(delivery));
+}
+// Keeps the call instead, to be made later and often. Wrong arguments are told to nobody, since nothing was called. Throws.
+Prepared prepare(Request&& request, std::optional<double> timeout_s);
 
 // A letter to or from a member of the group; what is wrong with it concerns this rank alone.
 struct LetterParts {

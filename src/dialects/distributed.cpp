@@ -38,6 +38,26 @@ Status check_reduce_scatter(const Group& group, const TensorView& output, std::s
                      "it holds the reduction of this rank's element of input_list");
 }
 
+Status check_scatter(const Group& group, const TensorView& tensor, TensorList scatter_list, const ScatterOptions& options,
+                     Call& call) {
+  RETURN_IF_ERROR(find_root("src", options.src, options.group_src, group, call.root));
+  RETURN_IF_ERROR(check_writable("tensor", tensor));
+  if (call.root != group.me())
+    return scatter_list.empty() ? Status::success()
+                                : Status(ErrorCode::argument, fmt::format("scatter_list is given on the source only, and this rank is not "
+                                                                          "rank {}", group.world_rank(call.root)));
+  if (scatter_list.empty()) return {ErrorCode::argument, "scatter_list must be given on the source rank, and this is it"};
+  RETURN_IF_ERROR(check_list_length("scatter_list", scatter_list.size(), group.size()));
+  for (const TensorView& element : scatter_list) {
+    RETURN_IF_ERROR(check_tensor("scatter_list", element));
+    RETURN_IF_ERROR(check_same_dtype("scatter_list", element, tensor.dtype));
+    RETURN_IF_ERROR(check_count("scatter_list", element, tensor.count(), "every element has the size of tensor"));
+    if (element.data != tensor.data) RETURN_IF_ERROR(check_apart("tensor", tensor, "scatter_list", element));
+  }
+  call.input = pieces(scatter_list);
+  return Status::success();
+}
+
 }  // namespace
 
 Status check_into(const char* name, const TensorView& large, const TensorView& small, int ranks) {
@@ -46,21 +66,6 @@ Status check_into(const char* name, const TensorView& large, const TensorView& s
     return {ErrorCode::argument, fmt::format("{} would have {} times {} elements, which cannot be", name, ranks, small.count())};
   return check_count(name, large, small.count() * ranks, "as many as the other tensor has, times the ranks of the group");
 }
-
-namespace {
-
-// all_reduce and the scans: every rank's tensor is both what it gives and what it gets.
-WorkPtr reduce_in_place(Collective kind, const TensorView& tensor, const ReduceOptions& options) {
-  auto group = group_of(options.group, name_of(kind).data());
-  if (!group) return nullptr;
-  Call call = make_call(kind, tensor, options.op);
-  Status checked = check_writable("tensor", tensor);
-  if (checked.ok()) checked = check_reducible(call, *group);
-  if (checked.ok()) call.input = call.output = pieces(tensor);
-  return deliver(*group, std::move(call), checked, delivery(options));
-}
-
-}  // namespace
 
 Status find_root(const char* argument, Rank global, std::optional<int> in_group, const Group& group, int& root) {
   if (!in_group) {
@@ -73,19 +78,27 @@ Status find_root(const char* argument, Rank global, std::optional<int> in_group,
   return {ErrorCode::argument, fmt::format("group_{} is {}, and the group has {} ranks", argument, root, group.size())};
 }
 
-WorkPtr all_reduce(TensorView tensor, const AllReduceOptions& options) {
-  return reduce_in_place(Collective::all_reduce, tensor, options);
+// all_reduce and the scans: every rank's tensor is both what it gives and what it gets.
+Request reduce_in_place_request(Collective kind, const TensorView& tensor, const ReduceOptions& options) {
+  Request request{.group = group_of(options.group, name_of(kind).data())};
+  auto& [group, call, checked, has_splits] = request;
+  if (!group) return request;
+  set_call(call, kind, tensor, options.op);
+  checked = check_writable("tensor", tensor);
+  if (checked.ok()) checked = check_reducible(call, *group);
+  if (checked.ok()) {
+    call.input = pieces(tensor);
+    call.output = pieces(tensor);
+  }
+  return request;
 }
 
-WorkPtr scan(TensorView tensor, const ReduceOptions& options) { return reduce_in_place(Collective::scan, tensor, options); }
-
-WorkPtr exscan(TensorView tensor, const ReduceOptions& options) { return reduce_in_place(Collective::exscan, tensor, options); }
-
-WorkPtr all_gather(std::span<const TensorView> tensor_list, TensorView tensor, const Options& options) {
-  auto group = group_of(options.group, "all_gather");
-  if (!group) return nullptr;
-  Call call = make_call(Collective::all_gather, tensor);
-  Status checked = check_all_gather(*group, tensor_list, tensor);
+Request all_gather_request(TensorList tensor_list, const TensorView& tensor, const Options& options) {
+  Request request{.group = group_of(options.group, "all_gather")};
+  auto& [group, call, checked, has_splits] = request;
+  if (!group) return request;
+  set_call(call, Collective::all_gather, tensor);
+  checked = check_all_gather(*group, tensor_list, tensor);
   if (checked.ok()) {
     call.input = pieces(tensor);
     call.output = pieces(tensor_list);
@@ -94,14 +107,15 @@ WorkPtr all_gather(std::span<const TensorView> tensor_list, TensorView tensor, c
       call.count = call.output.bytes() / element_bytes(call.dtype);
     }
   }
-  return deliver(*group, std::move(call), checked, delivery(options));
+  return request;
 }
 
-WorkPtr all_gather_into_tensor(TensorView output, TensorView input, const Options& options) {
-  auto group = group_of(options.group, "all_gather_into_tensor");
-  if (!group) return nullptr;
-  Call call = make_call(Collective::all_gather, input);
-  Status checked = check_tensor("input", input);
+Request all_gather_into_request(const TensorView& output, const TensorView& input, const Options& options) {
+  Request request{.group = group_of(options.group, "all_gather_into_tensor")};
+  auto& [group, call, checked, has_splits] = request;
+  if (!group) return request;
+  set_call(call, Collective::all_gather, input);
+  checked = check_tensor("input", input);
   if (checked.ok()) checked = check_writable("output", output);
   if (checked.ok()) checked = check_into("output", output, input, group->size());
   if (checked.ok()) {
@@ -110,14 +124,15 @@ WorkPtr all_gather_into_tensor(TensorView output, TensorView input, const Option
     // Torch allows the input to be its own place in the output; any other overlap would be overwritten before it is read.
     if (input.data != call.output.part(group->me(), group->size()).data) checked = check_apart("output", output, "input", input);
   }
-  return deliver(*group, std::move(call), checked, delivery(options));
+  return request;
 }
 
-WorkPtr reduce_scatter(TensorView output, std::span<const TensorView> input_list, const ReduceOptions& options) {
-  auto group = group_of(options.group, "reduce_scatter");
-  if (!group) return nullptr;
-  Call call = make_call(Collective::reduce_scatter, output, options.op);
-  Status checked = check_reduce_scatter(*group, output, input_list);
+Request reduce_scatter_request(const TensorView& output, TensorList input_list, const ReduceOptions& options) {
+  Request request{.group = group_of(options.group, "reduce_scatter")};
+  auto& [group, call, checked, has_splits] = request;
+  if (!group) return request;
+  set_call(call, Collective::reduce_scatter, output, options.op);
+  checked = check_reduce_scatter(*group, output, input_list);
   if (checked.ok()) checked = check_reducible(call, *group);
   if (checked.ok()) {
     call.input = pieces(input_list);
@@ -127,14 +142,15 @@ WorkPtr reduce_scatter(TensorView output, std::span<const TensorView> input_list
       call.count = call.input.bytes() / element_bytes(call.dtype);
     }
   }
-  return deliver(*group, std::move(call), checked, delivery(options));
+  return request;
 }
 
-WorkPtr reduce_scatter_tensor(TensorView output, TensorView input, const ReduceOptions& options) {
-  auto group = group_of(options.group, "reduce_scatter_tensor");
-  if (!group) return nullptr;
-  Call call = make_call(Collective::reduce_scatter, output, options.op);
-  Status checked = check_writable("output", output);
+Request reduce_scatter_tensor_request(const TensorView& output, const TensorView& input, const ReduceOptions& options) {
+  Request request{.group = group_of(options.group, "reduce_scatter_tensor")};
+  auto& [group, call, checked, has_splits] = request;
+  if (!group) return request;
+  set_call(call, Collective::reduce_scatter, output, options.op);
+  checked = check_writable("output", output);
   if (checked.ok()) checked = check_tensor("input", input);
   if (checked.ok()) checked = check_into("input", input, output, group->size());
   if (checked.ok()) checked = check_reducible(call, *group);
@@ -143,74 +159,101 @@ WorkPtr reduce_scatter_tensor(TensorView output, TensorView input, const ReduceO
     call.output = pieces(output);
     if (output.data != call.input.part(group->me(), group->size()).data) checked = check_apart("output", output, "input", input);
   }
-  return deliver(*group, std::move(call), checked, delivery(options));
+  return request;
 }
 
-WorkPtr reduce(TensorView tensor, Rank dst, const RootedReduceOptions& options) {
-  auto group = group_of(options.group, "reduce");
-  if (!group) return nullptr;
-  Call call = make_call(Collective::reduce, tensor, options.op);
+Request reduce_request(const TensorView& tensor, Rank dst, const RootedReduceOptions& options) {
+  Request request{.group = group_of(options.group, "reduce")};
+  auto& [group, call, checked, has_splits] = request;
+  if (!group) return request;
+  set_call(call, Collective::reduce, tensor, options.op);
   call.shape.assign(tensor.shape.begin(), tensor.shape.end());
   call.compare_shapes = true;
-  Status checked = find_root("dst", dst, options.group_dst, *group, call.root);
+  checked = find_root("dst", dst, options.group_dst, *group, call.root);
   if (checked.ok()) checked = call.root == group->me() ? check_writable("tensor", tensor) : check_tensor("tensor", tensor);
   if (checked.ok()) checked = check_reducible(call, *group);
   if (checked.ok()) call.input = call.output = pieces(tensor);
-  return deliver(*group, std::move(call), checked, delivery(options));
+  return request;
+}
+
+Request scatter_request(const TensorView& tensor, TensorList scatter_list, const ScatterOptions& options) {
+  Request request{.group = group_of(options.group, "scatter")};
+  auto& [group, call, checked, has_splits] = request;
+  if (!group) return request;
+  set_call(call, Collective::scatter, tensor);
+  checked = check_scatter(*group, tensor, scatter_list, options, call);
+  if (checked.ok()) call.output = pieces(tensor);
+  return request;
+}
+
+Request broadcast_request(const TensorView& tensor, const BroadcastOptions& options) {
+  Request request{.group = group_of(options.group, "broadcast")};
+  auto& [group, call, checked, has_splits] = request;
+  if (!group) return request;
+  set_call(call, Collective::broadcast, tensor);
+  checked = find_root("src", options.src, options.group_src, *group, call.root);
+  if (checked.ok()) checked = call.root == group->me() ? check_tensor("tensor", tensor) : check_writable("tensor", tensor);
+  if (checked.ok()) call.input = call.output = pieces(tensor);
+  return request;
+}
+
+Request barrier_request(const Options& options) {
+  Request request{.group = group_of(options.group, "barrier")};
+  auto& [group, call, checked, has_splits] = request;
+  if (!group) return request;
+  call.kind = Collective::barrier;
+  return request;
+}
+
+WorkPtr all_reduce(TensorView tensor, const AllReduceOptions& options) {
+  return deliver(reduce_in_place_request(Collective::all_reduce, tensor, options), delivery(options));
+}
+
+WorkPtr scan(TensorView tensor, const ReduceOptions& options) {
+  return deliver(reduce_in_place_request(Collective::scan, tensor, options), delivery(options));
+}
+
+WorkPtr exscan(TensorView tensor, const ReduceOptions& options) {
+  return deliver(reduce_in_place_request(Collective::exscan, tensor, options), delivery(options));
+}
+
+WorkPtr all_gather(std::span<const TensorView> tensor_list, TensorView tensor, const Options& options) {
+  return deliver(all_gather_request(tensor_list, tensor, options), delivery(options));
+}
+
+WorkPtr all_gather_into_tensor(TensorView output, TensorView input, const Options& options) {
+  return deliver(all_gather_into_request(output, input, options), delivery(options));
+}
+
+WorkPtr reduce_scatter(TensorView output, std::span<const TensorView> input_list, const ReduceOptions& options) {
+  return deliver(reduce_scatter_request(output, input_list, options), delivery(options));
+}
+
+WorkPtr reduce_scatter_tensor(TensorView output, TensorView input, const ReduceOptions& options) {
+  return deliver(reduce_scatter_tensor_request(output, input, options), delivery(options));
+}
+
+WorkPtr reduce(TensorView tensor, Rank dst, const RootedReduceOptions& options) {
+  return deliver(reduce_request(tensor, dst, options), delivery(options));
 }
 
 WorkPtr scatter(TensorView tensor, std::span<const TensorView> scatter_list, const ScatterOptions& options) {
-  auto group = group_of(options.group, "scatter");
-  if (!group) return nullptr;
-  Call call = make_call(Collective::scatter, tensor);
-  auto check = [&]() -> Status {
-    RETURN_IF_ERROR(find_root("src", options.src, options.group_src, *group, call.root));
-    RETURN_IF_ERROR(check_writable("tensor", tensor));
-    if (call.root != group->me())
-      return scatter_list.empty() ? Status::success()
-                                  : Status(ErrorCode::argument, fmt::format("scatter_list is given on the source only, and this rank is not "
-                                                                            "rank {}", group->world_rank(call.root)));
-    if (scatter_list.empty()) return {ErrorCode::argument, "scatter_list must be given on the source rank, and this is it"};
-    RETURN_IF_ERROR(check_list_length("scatter_list", scatter_list.size(), group->size()));
-    for (const TensorView& element : scatter_list) {
-      RETURN_IF_ERROR(check_tensor("scatter_list", element));
-      RETURN_IF_ERROR(check_same_dtype("scatter_list", element, tensor.dtype));
-      RETURN_IF_ERROR(check_count("scatter_list", element, tensor.count(), "every element has the size of tensor"));
-      if (element.data != tensor.data) RETURN_IF_ERROR(check_apart("tensor", tensor, "scatter_list", element));
-    }
-    call.input = pieces(scatter_list);
-    return Status::success();
-  };
-  Status checked = check();
-  if (checked.ok()) call.output = pieces(tensor);
-  return deliver(*group, std::move(call), checked, delivery(options));
+  return deliver(scatter_request(tensor, scatter_list, options), delivery(options));
 }
 
 WorkPtr broadcast(TensorView tensor, const BroadcastOptions& options) {
-  auto group = group_of(options.group, "broadcast");
-  if (!group) return nullptr;
-  Call call = make_call(Collective::broadcast, tensor);
-  Status checked = find_root("src", options.src, options.group_src, *group, call.root);
-  if (checked.ok()) checked = call.root == group->me() ? check_tensor("tensor", tensor) : check_writable("tensor", tensor);
-  if (checked.ok()) call.input = call.output = pieces(tensor);
-  return deliver(*group, std::move(call), checked, delivery(options));
+  return deliver(broadcast_request(tensor, options), delivery(options));
 }
 
 void monitored_barrier(const MonitoredBarrierOptions& options) {
-  auto group = group_of(options.group, "monitored_barrier");
-  if (!group) return;
-  Call call;
-  call.kind = Collective::barrier;
-  call.purpose = Purpose::monitored;
-  deliver(*group, std::move(call), Status::success(), {false, options.timeout_s, nullptr});
+  Request request{.group = group_of(options.group, "monitored_barrier")};
+  request.call.kind = Collective::barrier;
+  request.call.purpose = Purpose::monitored;
+  deliver(std::move(request), {false, options.timeout_s, nullptr});
 }
 
 WorkPtr barrier(const Options& options) {
-  auto group = group_of(options.group, "barrier");
-  if (!group) return nullptr;
-  Call call;
-  call.kind = Collective::barrier;
-  return deliver(*group, std::move(call), Status::success(), delivery(options));
+  return deliver(barrier_request(options), delivery(options));
 }
 
 }  // namespace unisono::distributed

@@ -23,7 +23,7 @@ Spans spans_of(TensorList list) {
   return spans;
 }
 
-DType dtype_of_first(TensorList list) { return list.empty() ? DType::uint8 : list.front().dtype; }
+TensorView first_of(TensorList list) { return list.empty() ? TensorView{} : list.front(); }  // an empty list is refused
 
 Status check_list(const char* argument, TensorList list, DType dtype, bool written) {
   if (list.empty()) return {ErrorCode::argument, fmt::format("{} is empty; it needs one tensor at least", argument)};
@@ -43,7 +43,7 @@ Status check_length(const std::string& argument, size_t length, size_t wanted, c
 struct Sides {
   const char* parts_name;
   const char* whole_name;
-  bool parts_are_written;   // all_gather; otherwise reduce_scatter
+  bool parts_are_written;         // all_gather; otherwise reduce_scatter
   std::vector<Spans> parts = {};  // [rank][tensor]
   Spans whole = {};               // [tensor]
 };
@@ -75,7 +75,8 @@ Status check_sides_apart(const Sides& sides, int me) {
     for (size_t index = 0; index < part.size(); ++index)
       if (sides.parts_are_written || &part != &own || part[index].data != sides.whole[index].data)
         add(part[index], sides.parts_are_written);
-  std::sort(regions.begin(), regions.end(), [](const Region& one, const Region& other) { return std::less<>()(one.begin, other.begin); });
+  std::sort(regions.begin(), regions.end(),
+            [](const Region& one, const Region& other) { return std::less<>()(one.begin, other.begin); });
   const std::byte *written_until = nullptr, *read_until = nullptr;
   for (const Region& region : regions) {
     const char* written_name = sides.parts_are_written ? sides.parts_name : sides.whole_name;
@@ -93,8 +94,8 @@ Status check_sizes(const Sides& sides, int me, int64_t element) {
   for (size_t index = 0; index < sides.whole.size(); ++index) {
     const int64_t one = sides.whole[index].bytes, part = sides.parts[static_cast<size_t>(me)][index].bytes;
     if (one != part)
-      return {ErrorCode::argument, fmt::format("tensor {} of {} has {} elements; this rank's part of {} has {}", index, sides.whole_name,
-                                               one / element, sides.parts_name, part / element)};
+      return {ErrorCode::argument, fmt::format("tensor {} of {} has {} elements; this rank's part of {} has {}", index,
+                                               sides.whole_name, one / element, sides.parts_name, part / element)};
   }
   return Status::success();
 }
@@ -104,7 +105,8 @@ void describe_sizes(Call& call, const std::vector<Spans>& parts) {
   const int64_t element = element_bytes(call.dtype);
   const size_t tensors = parts.front().size();
   const bool even = std::all_of(parts.begin(), parts.end(), [&](const Spans& part) {
-    return std::equal(part.begin(), part.end(), parts.front().begin(), [](const Bytes& one, const Bytes& other) { return one.bytes == other.bytes; });
+    return std::equal(part.begin(), part.end(), parts.front().begin(),
+                      [](const Bytes& one, const Bytes& other) { return one.bytes == other.bytes; });
   });
   uint64_t hash = tensors > 1 ? tensors : 0;
   call.count = 0;
@@ -127,7 +129,8 @@ Pieces stretches_of(const std::vector<Spans>& parts) {
   for (const Spans& part : parts) list.push_back(part.front());
   const int64_t each = list.front().bytes;
   for (size_t index = 0; index < list.size(); ++index)  // a tensor that was cut into parts is whole again
-    if (list[index].bytes != each || list[index].data != list.front().data + static_cast<int64_t>(index) * each) return Pieces(list);
+    if (list[index].bytes != each || list[index].data != list.front().data + static_cast<int64_t>(index) * each)
+      return Pieces(list);
   return Pieces(list.front().data, each * static_cast<int64_t>(list.size()));
 }
 
@@ -138,14 +141,6 @@ Status use_sides(const Sides& sides, const Group& group, Call& call) {
   (sides.parts_are_written ? call.output : call.input) = stretches_of(sides.parts);
   (sides.parts_are_written ? call.input : call.output) = stretch_of(sides.whole);
   return Status::success();
-}
-
-Request make_request(Group& group, Collective kind, DType dtype, ReduceOp op = ReduceOp::sum) {
-  Request request{.group = &group};
-  request.call.kind = kind;
-  request.call.dtype = dtype;
-  request.call.op = op;
-  return request;
 }
 
 // What all_gather_into_tensor_coalesced and reduce_scatter_tensor_coalesced have in common.
@@ -167,7 +162,8 @@ Status use_output_lists(TensorLists outputs, TensorList inputs, const Group& gro
     return {ErrorCode::argument, fmt::format("output_tensor_lists has {} lists; it needs one for each of the group's {} ranks",
                                              outputs.size(), group.size())};
   for (size_t rank = 0; rank < outputs.size(); ++rank) {
-    RETURN_IF_ERROR(check_length(fmt::format("output_tensor_lists[{}]", rank), outputs[rank].size(), inputs.size(), sides.whole_name));
+    RETURN_IF_ERROR(
+        check_length(fmt::format("output_tensor_lists[{}]", rank), outputs[rank].size(), inputs.size(), sides.whole_name));
     RETURN_IF_ERROR(check_list(sides.parts_name, outputs[rank], call.dtype, true));
     sides.parts.push_back(spans_of(outputs[rank]));
   }
@@ -179,7 +175,8 @@ Status use_input_lists(TensorList outputs, TensorLists inputs, const Group& grou
   Sides sides{.parts_name = "input_lists", .whole_name = "outputs", .parts_are_written = false};
   RETURN_IF_ERROR(check_list(sides.whole_name, outputs, call.dtype, true));
   if (inputs.size() != outputs.size())
-    return {ErrorCode::argument, fmt::format("input_lists has {} lists where outputs has {} tensors", inputs.size(), outputs.size())};
+    return {ErrorCode::argument,
+            fmt::format("input_lists has {} lists where outputs has {} tensors", inputs.size(), outputs.size())};
   sides.parts.resize(static_cast<size_t>(group.size()));
   for (size_t index = 0; index < inputs.size(); ++index) {
     RETURN_IF_ERROR(check_list_length(fmt::format("input_lists[{}]", index).c_str(), inputs[index].size(), group.size()));
@@ -193,34 +190,58 @@ Status use_input_lists(TensorList outputs, TensorLists inputs, const Group& grou
 }  // namespace
 
 Request all_reduce_coalesced_request(TensorList tensors, const ReduceOptions& options) {
-  auto group = group_of(options.group, "all_reduce_coalesced");
-  if (!group) return {};
-  Request request = make_request(*group, Collective::all_reduce, dtype_of_first(tensors), options.op);
-  request.checked = check_list("tensors", tensors, request.call.dtype, true);
-  if (request.checked.ok()) request.checked = check_parts_apart("tensors", tensors);
-  if (request.checked.ok()) request.checked = check_reducible(request.call, *group);
-  if (request.checked.ok()) {
+  Request request{.group = group_of(options.group, "all_reduce_coalesced")};
+  auto& [group, call, checked, has_splits] = request;
+  if (!group) return request;
+  set_call(call, Collective::all_reduce, first_of(tensors), options.op);
+  checked = check_list("tensors", tensors, call.dtype, true);
+  if (checked.ok()) checked = check_parts_apart("tensors", tensors);
+  if (checked.ok()) checked = check_reducible(call, *group);
+  if (checked.ok()) {
     const Spans spans = spans_of(tensors);
-    describe_sizes(request.call, {spans});
-    request.call.input = request.call.output = stretch_of(spans);
+    describe_sizes(call, {spans});
+    call.input = call.output = stretch_of(spans);
   }
   return request;
 }
 
 Request all_gather_into_coalesced_request(TensorList outputs, TensorList inputs, const Options& options) {
-  auto group = group_of(options.group, "all_gather_into_tensor_coalesced");
-  if (!group) return {};
-  Request request = make_request(*group, Collective::all_gather, dtype_of_first(inputs));
-  request.checked = use_tensors({.parts_name = "outputs", .whole_name = "inputs", .parts_are_written = true}, outputs, inputs, *group, request.call);
+  Request request{.group = group_of(options.group, "all_gather_into_tensor_coalesced")};
+  auto& [group, call, checked, has_splits] = request;
+  if (!group) return request;
+  set_call(call, Collective::all_gather, first_of(inputs));
+  checked =
+      use_tensors({.parts_name = "outputs", .whole_name = "inputs", .parts_are_written = true}, outputs, inputs, *group, call);
   return request;
 }
 
 Request reduce_scatter_into_coalesced_request(TensorList outputs, TensorList inputs, const ReduceOptions& options) {
-  auto group = group_of(options.group, "reduce_scatter_tensor_coalesced");
-  if (!group) return {};
-  Request request = make_request(*group, Collective::reduce_scatter, dtype_of_first(outputs), options.op);
-  request.checked = use_tensors({.parts_name = "inputs", .whole_name = "outputs", .parts_are_written = false}, inputs, outputs, *group, request.call);
-  if (request.checked.ok()) request.checked = check_reducible(request.call, *group);
+  Request request{.group = group_of(options.group, "reduce_scatter_tensor_coalesced")};
+  auto& [group, call, checked, has_splits] = request;
+  if (!group) return request;
+  set_call(call, Collective::reduce_scatter, first_of(outputs), options.op);
+  checked =
+      use_tensors({.parts_name = "inputs", .whole_name = "outputs", .parts_are_written = false}, inputs, outputs, *group, call);
+  if (checked.ok()) checked = check_reducible(call, *group);
+  return request;
+}
+
+Request all_gather_coalesced_request(TensorLists output_tensor_lists, TensorList input_tensor_list, const Options& options) {
+  Request request{.group = group_of(options.group, "all_gather_coalesced")};
+  auto& [group, call, checked, has_splits] = request;
+  if (!group) return request;
+  set_call(call, Collective::all_gather, first_of(input_tensor_list));
+  checked = use_output_lists(output_tensor_lists, input_tensor_list, *group, call);
+  return request;
+}
+
+Request reduce_scatter_coalesced_request(TensorList outputs, TensorLists input_lists, const ReduceOptions& options) {
+  Request request{.group = group_of(options.group, "reduce_scatter_coalesced")};
+  auto& [group, call, checked, has_splits] = request;
+  if (!group) return request;
+  set_call(call, Collective::reduce_scatter, first_of(outputs), options.op);
+  checked = use_input_lists(outputs, input_lists, *group, call);
+  if (checked.ok()) checked = check_reducible(call, *group);
   return request;
 }
 
@@ -237,20 +258,11 @@ WorkPtr reduce_scatter_tensor_coalesced(TensorList outputs, TensorList inputs, c
 }
 
 WorkPtr all_gather_coalesced(TensorLists output_tensor_lists, TensorList input_tensor_list, const Options& options) {
-  auto group = group_of(options.group, "all_gather_coalesced");
-  if (!group) return nullptr;
-  Request request = make_request(*group, Collective::all_gather, dtype_of_first(input_tensor_list));
-  request.checked = use_output_lists(output_tensor_lists, input_tensor_list, *group, request.call);
-  return deliver(std::move(request), delivery(options));
+  return deliver(all_gather_coalesced_request(output_tensor_lists, input_tensor_list, options), delivery(options));
 }
 
 WorkPtr reduce_scatter_coalesced(TensorList outputs, TensorLists input_lists, const ReduceOptions& options) {
-  auto group = group_of(options.group, "reduce_scatter_coalesced");
-  if (!group) return nullptr;
-  Request request = make_request(*group, Collective::reduce_scatter, dtype_of_first(outputs), options.op);
-  request.checked = use_input_lists(outputs, input_lists, *group, request.call);
-  if (request.checked.ok()) request.checked = check_reducible(request.call, *group);
-  return deliver(std::move(request), delivery(options));
+  return deliver(reduce_scatter_coalesced_request(outputs, input_lists, options), delivery(options));
 }
 
 }  // namespace unisono::distributed

@@ -38,13 +38,26 @@ Status check_all_to_all(std::span<const TensorView> outputs, std::span<const Ten
   return check_parts_apart("output_list", outputs);
 }
 
+Status check_all_to_all_single(const Group& group, const TensorView& output, const TensorView& input,
+                               const AllToAllOptions& options, Call& call) {
+  const bool equal = options.input_split_sizes.empty() && options.output_split_sizes.empty();
+  RETURN_IF_ERROR(check_tensor("input", input));
+  RETURN_IF_ERROR(check_writable("output", output));
+  RETURN_IF_ERROR(check_same_dtype("output", output, input.dtype));
+  RETURN_IF_ERROR(check_apart("output", output, "input", input));
+  if (equal) RETURN_IF_ERROR(check_count("output", output, input.count(), "as many come as go, where all parts are equal"));
+  RETURN_IF_ERROR(split("input", input, options.input_split_sizes, group.size(), call.input));
+  return split("output", output, options.output_split_sizes, group.size(), call.output);
+}
+
 }  // namespace
 
-WorkPtr gather(TensorView tensor, std::span<const TensorView> gather_list, const GatherOptions& options) {
-  auto group = group_of(options.group, "gather");
-  if (!group) return nullptr;
-  Call call = make_call(Collective::gather, tensor);
-  Status checked = find_root("dst", options.dst, options.group_dst, *group, call.root);
+Request gather_request(const TensorView& tensor, TensorList gather_list, const GatherOptions& options) {
+  Request request{.group = group_of(options.group, "gather")};
+  auto& [group, call, checked, has_splits] = request;
+  if (!group) return request;
+  set_call(call, Collective::gather, tensor);
+  checked = find_root("dst", options.dst, options.group_dst, *group, call.root);
   if (checked.ok()) checked = check_tensor("tensor", tensor);
   const bool is_root = call.root == group->me();
   if (checked.ok() && is_root) checked = check_gather_list(gather_list, tensor, *group);
@@ -55,38 +68,43 @@ WorkPtr gather(TensorView tensor, std::span<const TensorView> gather_list, const
     call.input = pieces(tensor);
     if (is_root) call.output = pieces(gather_list);
   }
-  return deliver(*group, std::move(call), checked, delivery(options));
+  return request;
 }
 
-WorkPtr all_to_all(std::span<const TensorView> output_list, std::span<const TensorView> input_list, const Options& options) {
-  auto group = group_of(options.group, "all_to_all");
-  if (!group) return nullptr;
-  Call call = make_call(Collective::all_to_all, input_list.empty() ? TensorView{} : input_list.front());
-  const Status checked = check_all_to_all(output_list, input_list, *group);
+Request all_to_all_request(TensorList output_list, TensorList input_list, const Options& options) {
+  Request request{.group = group_of(options.group, "all_to_all")};
+  auto& [group, call, checked, has_splits] = request;
+  if (!group) return request;
+  set_call(call, Collective::all_to_all, input_list.empty() ? TensorView{} : input_list.front());
+  checked = check_all_to_all(output_list, input_list, *group);
   if (checked.ok()) {
     call.input = pieces(input_list);
     call.output = pieces(output_list);
   }
-  return deliver_with_splits(*group, std::move(call), checked, delivery(options));
+  has_splits = true;
+  return request;
+}
+
+Request all_to_all_single_request(const TensorView& output, const TensorView& input, const AllToAllOptions& options) {
+  Request request{.group = group_of(options.group, "all_to_all_single")};
+  auto& [group, call, checked, has_splits] = request;
+  if (!group) return request;
+  set_call(call, Collective::all_to_all, input);
+  checked = check_all_to_all_single(*group, output, input, options, call);
+  has_splits = !options.input_split_sizes.empty() || !options.output_split_sizes.empty();
+  return request;
+}
+
+WorkPtr gather(TensorView tensor, std::span<const TensorView> gather_list, const GatherOptions& options) {
+  return deliver(gather_request(tensor, gather_list, options), delivery(options));
+}
+
+WorkPtr all_to_all(std::span<const TensorView> output_list, std::span<const TensorView> input_list, const Options& options) {
+  return deliver(all_to_all_request(output_list, input_list, options), delivery(options));
 }
 
 WorkPtr all_to_all_single(TensorView output, TensorView input, const AllToAllOptions& options) {
-  auto group = group_of(options.group, "all_to_all_single");
-  if (!group) return nullptr;
-  Call call = make_call(Collective::all_to_all, input);
-  const bool equal = options.input_split_sizes.empty() && options.output_split_sizes.empty();
-  auto check = [&]() -> Status {
-    RETURN_IF_ERROR(check_tensor("input", input));
-    RETURN_IF_ERROR(check_writable("output", output));
-    RETURN_IF_ERROR(check_same_dtype("output", output, input.dtype));
-    RETURN_IF_ERROR(check_apart("output", output, "input", input));
-    if (equal) RETURN_IF_ERROR(check_count("output", output, input.count(), "as many come as go, where all parts are equal"));
-    RETURN_IF_ERROR(split("input", input, options.input_split_sizes, group->size(), call.input));
-    return split("output", output, options.output_split_sizes, group->size(), call.output);
-  };
-  const Status checked = check();
-  if (equal) return deliver(*group, std::move(call), checked, delivery(options));
-  return deliver_with_splits(*group, std::move(call), checked, delivery(options));
+  return deliver(all_to_all_single_request(output, input, options), delivery(options));
 }
 
 }  // namespace unisono::distributed

@@ -181,20 +181,16 @@ void Exchange::take_reduction() {
   }
   const bool scattered = call_->kind == Collective::reduce_scatter;
   const int64_t offset = scattered ? input.part_offset(me, ranks) : 0;
-  if (!input.is_list() && !output.is_list()) return reduce_shown(input.data() + offset, output.data(), offset, output.bytes());
-  in_step(scattered ? input.part(me, ranks) : input.whole(), output.whole(),
-          [&](const std::byte* mine, std::byte* target, int64_t done, int64_t bytes) { reduce_shown(mine, target, offset + done, bytes); });
-}
-
-// A stretch of everybody's contribution that begins at `offset` in what each has shown.
-void Exchange::reduce_shown(const std::byte* mine, std::byte* target, int64_t offset, int64_t bytes) {
-  const int me = lanes_.me(), ranks = lanes_.members(), contributors = contributors_to(call_->kind, me, ranks);
+  const int contributors = contributors_to(call_->kind, me, ranks);
   if (contributors == 0) return;
-  for (int peer = 0; peer < contributors; ++peer) sources_[static_cast<size_t>(peer)] = payload(peer) + offset;
-  if (me < contributors) sources_[static_cast<size_t>(me)] = mine;
-  reduce(call_->reduction(ranks), {.target = target,
-                                   .sources = std::span(sources_).first(static_cast<size_t>(contributors)),
-                                   .count = bytes / element_bytes(call_->dtype)});
+  const auto sources = std::span(sources_).first(static_cast<size_t>(contributors));
+  const auto reduce_shown = [&](const std::byte* mine, std::byte* target, int64_t done, int64_t bytes) {
+    for (int peer = 0; peer < contributors; ++peer) sources_[static_cast<size_t>(peer)] = payload(peer) + offset + done;
+    if (me < contributors) sources_[static_cast<size_t>(me)] = mine;
+    reduce(call_->reduction(ranks), {.target = target, .sources = sources, .count = bytes / element_bytes(call_->dtype)});
+  };
+  if (!input.is_list() && !output.is_list()) return reduce_shown(input.data() + offset, output.data(), 0, output.bytes());
+  in_step(scattered ? input.part(me, ranks) : input.whole(), output.whole(), reduce_shown);
 }
 
 }  // namespace unisono

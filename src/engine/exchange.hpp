@@ -43,7 +43,6 @@ class Exchange {
   void combine();
   void take();
   void take_reduction();
-  void reduce_shown(const std::byte* mine, std::byte* target, int64_t offset, int64_t bytes);
   void copy_from(int peer, int64_t offset, const Stretch& target) const;
   std::byte* payload(int member) const;
   std::byte* result(int member) const;

@@ -43,7 +43,8 @@ bool Stretch::overlaps(const Stretch& other) const {
 
 Stretch Layout::at(int64_t position, int64_t bytes) const {
   if (bytes <= 0) return {};
-  auto after = std::upper_bound(spans.begin(), spans.end(), position, [](int64_t wanted, const Span& span) { return wanted < span.begin; });
+  auto after = std::upper_bound(spans.begin(), spans.end(), position,
+                                [](int64_t wanted, const Span& span) { return wanted < span.begin; });
   CHECK(after != spans.begin());
   const Span& span = *(after - 1);
   const int64_t skipped = position - span.begin;

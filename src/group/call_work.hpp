@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "engine/call.hpp"
+#include "group/standing_call.hpp"
 #include "unisono/work.hpp"
 
 namespace unisono {
@@ -18,13 +19,19 @@ class CallWork final : public Work {
  public:
   CallWork(std::shared_ptr<Group> group, Call call, std::shared_ptr<void> keep_alive)
       : group_(std::move(group)), call_(std::move(call)), keep_alive_(std::move(keep_alive)) {}
+  // One call of a standing one: that, or what comes before it.
+  CallWork(std::shared_ptr<Group> group, std::shared_ptr<StandingCall> standing, const Call& which)
+      : group_(std::move(group)), standing_(std::move(standing)), standing_call_(&which) {}
 
   bool wait(std::optional<double> timeout_s) override;
   bool is_completed() const override { return done_.load(std::memory_order_acquire) != 0; }
   bool is_success() const override { return is_completed() && status_.ok(); }
   Status exception() const override { return is_completed() ? status_ : Status(); }
 
-  const Call& call() const { return call_; }
+  const Call& call() const { return standing_ ? *standing_call_ : call_; }
+  Decision* standing_decision() const {  // null: none is kept
+    return standing_ && !standing_->before ? &standing_->decision : nullptr;
+  }
   bool is_refusal() const { return !refusal_.ok(); }
   const Status& refusal() const { return refusal_; }
   void refuse(const Status& why) { refusal_ = why; }
@@ -37,6 +44,8 @@ class CallWork final : public Work {
  private:
   std::shared_ptr<Group> group_;
   Call call_;
+  std::shared_ptr<StandingCall> standing_;  // instead of call_
+  const Call* standing_call_ = nullptr;
   std::shared_ptr<void> keep_alive_;
   std::shared_ptr<CallWork> first_;
   Status refusal_;  // set when the arguments were refused: the call only takes its number and says so

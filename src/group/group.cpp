@@ -91,9 +91,33 @@ Status Group::run(Call&& first, Call&& second) {
   return wait_for(*work, std::nullopt);
 }
 
-Status Group::perform_inline(const Call& call) {
+Status Group::prepare(StandingCall& standing) {
   RETURN_IF_ERROR(usable());
-  begin(call);
+  if (standing.before || !token_.try_take()) return Status::success();  // it is then decided when it is first made
+  Status status;
+  try {
+    status = decide(standing.call, standing.decision);
+  } catch (...) {
+    status = thrown_status();
+  }
+  give_token();
+  return status;
+}
+
+Status Group::run(const std::shared_ptr<StandingCall>& standing) {
+  Status status;
+  auto perform = [&] {
+    if (standing->before) status = perform_inline(*standing->before);
+    if (status.ok()) status = perform_inline(standing->call, standing->before ? nullptr : &standing->decision);
+  };
+  if (at_once(perform)) return status;
+  auto work = post(standing);
+  return wait_for(*work, std::nullopt);
+}
+
+Status Group::perform_inline(const Call& call, Decision* standing) {
+  RETURN_IF_ERROR(usable());
+  begin(call, standing);
   return end(fenced([this] { return wait_until_done(bed(), policy_, [this] { return turn(); }, [this] { return examine(); }); }));
 }
 
@@ -102,7 +126,7 @@ Bed Group::bed() const {
   return {lanes_.my_head(), current_.path == Path::combine && current_.refusal.ok() ? &lanes_.shared().released : nullptr};
 }
 
-void Group::begin(const Call& call) {
+void Group::begin(const Call& call, Decision* standing) {
   current_.call = &call;
   current_.refusal = {};
   current_.announced = current_.noted = current_.warned = false;
@@ -111,28 +135,36 @@ void Group::begin(const Call& call) {
   // What this rank alone cannot do is a refusal too: the others hear of it in the same call and nobody waits in vain.
   Status status;
   try {
-    status = plan(call);
+    status = plan(call, standing);
   } catch (...) {
     status = thrown_status();
   }
   if (!status.ok()) [[unlikely]]
     return turn_into_refusal(status);
-  current_.word = make_word(current_.number, current_.hash);
+  current_.word = make_word(current_.number, current_.decision->hash);
 }
 
 void Group::turn_into_refusal(const Status& why) {
   current_.refusal = why;
-  current_.plan = nullptr;
-  current_.announcement = announce_refusal(current_.call->kind, why.message());
-  current_.word = make_word(current_.number, current_.announcement.hash());
+  current_.decision = &current_.own;
+  current_.own.plan = nullptr;
+  current_.own.announcement = announce_refusal(current_.call->kind, why.message());
+  current_.word = make_word(current_.number, current_.own.announcement.hash());
 }
 
 // Chooses the path and takes what memory it needs, so that nothing can fail after the announcement but a fault.
-Status Group::plan(const Call& call) {
-  const Likeness likeness = likeness_of(call);
-  if (!current_.plan || !likeness.plain || likeness != current_.likeness) RETURN_IF_ERROR(decide(call));
-  current_.likeness = likeness;
-  const Plan& plan = *current_.plan;
+Status Group::plan(const Call& call, Decision* standing) {
+  if (standing) {
+    current_.decision = standing;
+    if (!standing->plan) RETURN_IF_ERROR(decide(call, *standing));
+  } else {
+    current_.decision = &current_.own;
+    const Likeness likeness = likeness_of(call);
+    if (!current_.own.plan || !likeness.plain || likeness != current_.likeness) RETURN_IF_ERROR(decide(call, current_.own));
+    current_.likeness = likeness;
+  }
+  const Plan& plan = *current_.decision->plan;
+  current_.path = plan.path;
   if (plan.path == Path::slot) return Status::success();
   if (plan.path == Path::combine)
     return contribution_bytes(call, size()) > staged_bytes ? lanes_.ensure_tiles(arena_) : Status::success();
@@ -141,8 +173,8 @@ Status Group::plan(const Call& call) {
 }
 
 // The algorithm and the announcement. Most programs make the same call again and again: these are then kept.
-Status Group::decide(const Call& call) {
-  current_.plan = nullptr;
+Status Group::decide(const Call& call, Decision& decision) {
+  decision.plan = nullptr;
   if (call.splits) RETURN_IF_ERROR(check_splits(call, me(), size()));
   auto chosen = planner_.plan({.collective = call.kind,
                                .ranks = size(),
@@ -154,10 +186,9 @@ Status Group::decide(const Call& call) {
                                .coalesced = call.coalesced,
                                .set_bytes = lanes_.set_bytes()});
   if (!chosen.ok()) return chosen.status();
-  current_.plan = *chosen;
-  current_.path = current_.plan->path;
-  current_.announcement = announce(call, current_.plan->fingerprint());
-  current_.hash = current_.announcement.hash();
+  decision.announcement = announce(call, (*chosen)->fingerprint());
+  decision.hash = decision.announcement.hash();
+  decision.plan = *chosen;
   return Status::success();
 }
 
@@ -177,7 +208,7 @@ bool Group::may_announce() {
 }
 
 void Group::write_announcement() {
-  const Announcement& announcement = current_.announcement;
+  const Announcement& announcement = current_.decision->announcement;
   size_t used = announcement.state == CallState::refused ? sizeof(Announcement)
                 : announcement.dims >= 0                 ? offsetof(Announcement, text)
                                                          : offsetof(Announcement, shape);

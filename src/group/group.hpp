@@ -85,10 +85,15 @@ class Group : public std::enable_shared_from_this<Group> {
   // Two calls that belong to one function: no other call comes between them, and the second is not begun if the first fails.
   Status run(Call&& first, Call&& second);
   std::shared_ptr<CallWork> post(Call first, Call second, std::shared_ptr<void> keep_alive);
+  // Calls that are made again and again. Preparing decides what can be decided now; one call at a time is under way.
+  Status prepare(StandingCall& standing);
+  Status run(const std::shared_ptr<StandingCall>& standing);
+  std::shared_ptr<CallWork> post(const std::shared_ptr<StandingCall>& standing);
   Status refuse(Collective kind, Status why);  // takes a call number, tells the others, returns `why`
   Status wait_for(CallWork& work, std::optional<double> timeout_s);
   Status abort(const std::string& why);        // any thread: frees every waiter on every rank
   Status usable() const;                       // ok, or why no call can be made
+  uint32_t finished() const { return lanes_.mine().finished.load(std::memory_order_relaxed); }  // the last call that is over here
   // True when every member that is still there says so; all of them get the same answer, also on a broken group.
   Result<bool> agree(bool flag, std::optional<double> timeout_s);
   std::vector<int> survivors() const;          // world ranks of the members that have not left and not died
@@ -114,10 +119,9 @@ class Group : public std::enable_shared_from_this<Group> {
   struct Current {                       // the call at work
     const Call* call = nullptr;
     std::shared_ptr<CallWork> work;      // null for an inline call
-    Likeness likeness;                   // of the call that `plan` and `announcement` were made for
-    const Plan* plan = nullptr;          // null: to be decided anew
-    Announcement announcement;
-    uint32_t hash = 0;                   // of the announcement
+    Likeness likeness;                   // of the call that `own` was decided for
+    Decision own;
+    Decision* decision = &own;           // or that of a standing call
     Path path = Path::slot;
     uint32_t number = 0;
     uint64_t word = 0;
@@ -139,15 +143,15 @@ class Group : public std::enable_shared_from_this<Group> {
       return break_group(fault_here(thrown_status()));
     }
   }
-  Status perform_inline(const Call& call);
+  Status perform_inline(const Call& call, Decision* standing = nullptr);
   Bed bed() const;
   Status enqueue(std::initializer_list<std::shared_ptr<CallWork>> works);
   void complete(const std::shared_ptr<CallWork>& work, const Status& status);
   void give_token();
-  void begin(const Call& call);
+  void begin(const Call& call, Decision* standing);
   void turn_into_refusal(const Status& why);
-  Status plan(const Call& call);
-  Status decide(const Call& call);
+  Status plan(const Call& call, Decision* standing);
+  Status decide(const Call& call, Decision& decision);
   bool may_announce();
   ExchangeMode exchange_mode() const;
   void write_announcement();

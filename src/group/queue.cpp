@@ -47,6 +47,23 @@ std::shared_ptr<CallWork> Group::post(Call first, Call second, std::shared_ptr<v
   return work;
 }
 
+std::shared_ptr<CallWork> Group::post(const std::shared_ptr<StandingCall>& standing) {
+  auto work = std::make_shared<CallWork>(shared_from_this(), standing, standing->call);
+  Status status;
+  if (standing->before) {
+    auto before = std::make_shared<CallWork>(shared_from_this(), standing, *standing->before);
+    work->follow(before);
+    status = enqueue({before, work});
+  } else {
+    status = enqueue({work});
+  }
+  if (!status.ok())
+    work->complete(status);
+  else
+    parts_.world->wake_progress();
+  return work;
+}
+
 // A refusal is announced at once when nothing is before it, so that the others hear of it within this call.
 Status Group::refuse(Collective kind, Status why) {
   Call call;
@@ -87,7 +104,7 @@ bool Group::take_next() {
       continue;
     }
     current_.work = std::move(work);
-    begin(current_.work->call());
+    begin(current_.work->call(), current_.work->standing_decision());
     if (current_.work->is_refusal()) turn_into_refusal(current_.work->refusal());
     return true;
   }

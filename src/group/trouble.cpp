@@ -120,7 +120,7 @@ Status Group::examine_clock() {
 }
 
 std::string Group::call_text() const {
-  return fmt::format("group \"{}\", call #{} {}", name(), current_.number, describe(current_.announcement));
+  return fmt::format("group \"{}\", call #{} {}", name(), current_.number, describe(current_.decision->announcement));
 }
 
 // Who has not entered, who is in another call, and how far each has come.

@@ -66,7 +66,8 @@ Buffers untouched(const Scene& scene, const Division& division, int64_t times = 
   return buffers;
 }
 
-void expect_buffers(const Buffers& buffers, const Division& division, const Pattern& pattern, int64_t at, const std::string& what) {
+void expect_buffers(const Buffers& buffers, const Division& division, const Pattern& pattern, int64_t at,
+                    const std::string& what) {
   for (size_t index = 0; index < buffers.size(); ++index) {
     buffers[index]->expect(pattern, at + division.starts[index], what + ", tensor " + std::to_string(index));
     buffers[index]->expect_guards(what + ", tensor " + std::to_string(index));
@@ -99,7 +100,8 @@ Started start_all_gather(const Scene& scene) {
   return {work, nullptr, [=] {
             expect_buffers(inputs, divisions[static_cast<size_t>(scene.me())], scene.mine(), 0, "input_tensor_list");
             for (size_t rank = 0; rank < outputs.size(); ++rank)
-              expect_buffers(outputs[rank], divisions[rank], scene.given(static_cast<int>(rank)), 0, "list " + std::to_string(rank));
+              expect_buffers(outputs[rank], divisions[rank], scene.given(static_cast<int>(rank)), 0,
+                             "list " + std::to_string(rank));
           }};
 }
 
@@ -113,7 +115,8 @@ Started start_all_gather_into(const Scene& scene) {
             for (size_t index = 0; index < outputs.size(); ++index) {
               const int64_t count = division.counts[index];
               for (int rank = 0; rank < scene.ranks(); ++rank)
-                outputs[index]->expect(rank * count, count, scene.given(rank), division.starts[index], "output " + std::to_string(index));
+                outputs[index]->expect(rank * count, count, scene.given(rank), division.starts[index],
+                                       "output " + std::to_string(index));
               outputs[index]->expect_guards("output " + std::to_string(index));
             }
           }};
@@ -152,14 +155,16 @@ Started start_reduce_scatter_tensor(const Scene& scene) {
   const Division division = divided(scene.trial.count);
   Buffers inputs;
   for (size_t index = 0; index < division.counts.size(); ++index)
-    inputs.push_back(guarded(scene.trial.dtype, scene.mine(), division.starts[index] * scene.ranks(), division.counts[index] * scene.ranks()));
+    inputs.push_back(
+        guarded(scene.trial.dtype, scene.mine(), division.starts[index] * scene.ranks(), division.counts[index] * scene.ranks()));
   const Buffers outputs = untouched(scene, division);
   WorkPtr work = distributed::reduce_scatter_tensor_coalesced(views(outputs), views(inputs), reduce_options_of(scene));
   return {work, nullptr, [=] {
             for (size_t index = 0; index < inputs.size(); ++index) {
               const int64_t first = division.starts[index] * scene.ranks();
               inputs[index]->expect(scene.mine(), first, "inputs");
-              outputs[index]->expect(scene.reduced(), first + division.counts[index] * scene.me(), "output " + std::to_string(index));
+              outputs[index]->expect(scene.reduced(), first + division.counts[index] * scene.me(),
+                                     "output " + std::to_string(index));
               outputs[index]->expect_guards("output " + std::to_string(index));
             }
           }};

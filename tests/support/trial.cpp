@@ -11,7 +11,8 @@ namespace {
 
 std::vector<Form> collect_forms() {
   std::vector<Form> forms;
-  for (std::span<const Form> part : {distributed_forms(), comm_func_forms(), exchange_forms(), coalesced_forms(), scan_forms()})
+  for (std::span<const Form> part :
+       {distributed_forms(), comm_func_forms(), exchange_forms(), coalesced_forms(), prepared_forms(), scan_forms()})
     forms.insert(forms.end(), part.begin(), part.end());
   return forms;
 }
