@@ -7,6 +7,7 @@
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
+#include "unisono/reduction.hpp"
 
 namespace unisono {
 namespace {
@@ -66,10 +67,16 @@ Status check_member(const char* argument, int rank, const Group& group) {
 
 Status check_reducible(const Call& call, const Group& group) {
   const bool scans = call.kind == Collective::scan || call.kind == Collective::exscan;
-  if (scans && call.op.kind == ReduceKind::avg)
+  if (call.op.kind == ReduceKind::avg && scans)
     return wrong("avg of a {}: every rank's result has another number of parts, so there is no one number to divide by; "
                  "use sum and divide", name_of(call.kind));
-  return check_reduction(call.reduction(group.size()));
+  const UserReduction* user = call.op.user_defined.get();
+  if (!user) return check_reduction(call.reduction(group.size()));
+  RETURN_IF_ERROR(check_reduction(call.reduction(group.size())));
+  if (call.count * element_bytes(call.dtype) % user->unit_bytes != 0)
+    return wrong("\"{}\" combines {} bytes at a time, and {} elements of {} are no multiple of that", user->name, user->unit_bytes,
+                 call.count, name_of(call.dtype));
+  return Status::success();
 }
 
 Status check_apart(const char* one, const TensorView& first, const char* other, const TensorView& second) {

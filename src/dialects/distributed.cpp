@@ -47,13 +47,16 @@ Status check_into(const char* name, const TensorView& large, const TensorView& s
 }
 
 // all_reduce and the scans: every rank's tensor is both what it gives and what it gets.
-WorkPtr reduce_in_place(Collective kind, const TensorView& tensor, const ReduceOptions& options) {
-  auto group = group_of(options.group, name_of(kind).data());
+WorkPtr reduce_in_place(Collective kind, const char* name, const TensorView& tensor, const ReduceOptions& options) {
+  auto group = group_of(options.group, name);
   if (!group) return nullptr;
   Call call = make_call(kind, tensor, options.op);
   Status checked = check_writable("tensor", tensor);
   if (checked.ok()) checked = check_reducible(call, *group);
-  if (checked.ok()) call.input = call.output = pieces(tensor);
+  if (checked.ok()) {
+    call.input = pieces(tensor);
+    call.output = pieces(tensor);
+  }
   return deliver(*group, std::move(call), checked, delivery(options));
 }
 
@@ -71,12 +74,16 @@ Status find_root(const char* argument, Rank global, std::optional<int> in_group,
 }
 
 WorkPtr all_reduce(TensorView tensor, const AllReduceOptions& options) {
-  return reduce_in_place(Collective::all_reduce, tensor, options);
+  return reduce_in_place(Collective::all_reduce, "all_reduce", tensor, options);
 }
 
-WorkPtr scan(TensorView tensor, const ReduceOptions& options) { return reduce_in_place(Collective::scan, tensor, options); }
+WorkPtr scan(TensorView tensor, const ReduceOptions& options) {
+  return reduce_in_place(Collective::scan, "scan", tensor, options);
+}
 
-WorkPtr exscan(TensorView tensor, const ReduceOptions& options) { return reduce_in_place(Collective::exscan, tensor, options); }
+WorkPtr exscan(TensorView tensor, const ReduceOptions& options) {
+  return reduce_in_place(Collective::exscan, "exscan", tensor, options);
+}
 
 WorkPtr all_gather(std::span<const TensorView> tensor_list, TensorView tensor, const Options& options) {
   auto group = group_of(options.group, "all_gather");

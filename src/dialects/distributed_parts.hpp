@@ -11,7 +11,7 @@ Delivery delivery(const AnyOptions& options) {
   return {options.async_op, options.timeout_s, nullptr};
 }
 
-inline Call make_call(Collective kind, const TensorView& counted, ReduceOp op = ReduceOp::sum) {
+inline Call make_call(Collective kind, const TensorView& counted, const ReduceOp& op = ReduceOp::sum) {
   Call call;
   call.kind = kind;
   call.dtype = counted.dtype;

@@ -11,14 +11,15 @@
 #include "base/check.hpp"
 #include "base/hash.hpp"
 #include "group/world.hpp"
+#include "unisono/reduction.hpp"
 
 namespace unisono {
 namespace {
 
 Likeness likeness_of(const Call& call) {
   const bool plain = !call.input.is_list() && !call.output.is_list() && !call.compare_shapes && !call.splits &&
-                     call.purpose == Purpose::data;
-  return {call.kind, call.dtype, plain, call.op, call.root, call.count, call.input.bytes(), call.output.bytes()};
+                     call.purpose == Purpose::data && !call.op.user_defined;
+  return {call.kind, call.dtype, plain, call.op.kind, call.op.factor, call.root, call.count, call.input.bytes(), call.output.bytes()};
 }
 
 }  // namespace
@@ -52,14 +53,18 @@ Status Group::usable() const {
   return Status::success();
 }
 
-// What was thrown where nothing should be: memory that ran out, or a bug.
+// What was thrown where nothing should be: by the user's reduction, memory that ran out, or a bug.
 Status thrown_status() {
   try {
     throw;
+  } catch (const Error& error) {
+    return error.status();
   } catch (const std::bad_alloc&) {
     return {ErrorCode::memory, "memory ran out"};
   } catch (const std::exception& error) {
     return {ErrorCode::internal, error.what()};
+  } catch (...) {
+    return {ErrorCode::internal, "something that is no std::exception was thrown"};
   }
 }
 
@@ -150,6 +155,7 @@ Status Group::decide(const Call& call) {
                                .bytes = piece_bytes(call, size()),
                                .crowded = policy_.crowded,
                                .peer_reads = parts_.world->peer_reads(),
+                               .order = order_for(call),
                                .set_bytes = lanes_.set_bytes()});
   if (!chosen.ok()) return chosen.status();
   current_.plan = *chosen;
@@ -157,6 +163,13 @@ Status Group::decide(const Call& call) {
   current_.announcement = announce(call, current_.plan->fingerprint());
   current_.hash = current_.announcement.hash();
   return Status::success();
+}
+
+// How strict the order of additions has to be.
+Order Group::order_for(const Call& call) const {
+  if (!cuts_of(call.kind).reduces) return Order::own;
+  const UserReduction* user = call.op.user_defined.get();
+  return user && user->commutative == Commutative::no ? Order::hops : Order::own;
 }
 
 // An entry of the announcement ring may be written again once everybody has left the call it spoke of; see lane.hpp.
@@ -176,9 +189,10 @@ bool Group::may_announce() {
 
 void Group::write_announcement() {
   const Announcement& announcement = current_.announcement;
-  size_t used = announcement.state == CallState::refused ? sizeof(Announcement)
-                : announcement.dims >= 0                 ? offsetof(Announcement, text)
-                                                         : offsetof(Announcement, shape);
+  const bool has_text = announcement.state == CallState::refused || announcement.op == ReduceKind::user;
+  size_t used = has_text                 ? sizeof(Announcement)
+                : announcement.dims >= 0 ? offsetof(Announcement, text)
+                                         : offsetof(Announcement, shape);
   std::memcpy(lanes_.cell(me(), current_.number).bytes, &announcement, used);
   FAULT_POINT("before_announcement");
   if (parts_.world->peer_reads()) {

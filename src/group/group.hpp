@@ -53,8 +53,9 @@ struct GroupParts {
 struct Likeness {
   Collective kind = Collective::barrier;
   DType dtype = DType::uint8;
-  bool plain = false;  // no lists, and shapes are not compared
-  ReduceOp op = ReduceOp::sum;
+  bool plain = false;  // no lists, no function of the user's, and shapes are not compared
+  ReduceKind op = ReduceKind::sum;  // not the user's: such a call is not plain, and its function not kept beyond it
+  double factor = 1.0;
   int root = 0;
   int64_t count = 0, input_bytes = 0, output_bytes = 0;
 
@@ -140,6 +141,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void turn_into_refusal(const Status& why);
   Status plan(const Call& call);
   Status decide(const Call& call);
+  Order order_for(const Call& call) const;
   bool may_announce();
   ExchangeMode exchange_mode() const;
   void write_announcement();
