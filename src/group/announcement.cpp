@@ -127,8 +127,8 @@ std::string difference(const NamedAnnouncement& one, const NamedAnnouncement& ot
     return differ(field("shape"), shape_text(a), shape_text(b));
   if (a.sizes != b.sizes) return fmt::format("{} sizes of the list: rank {} and rank {} give different ones", kind, one.rank, other.rank);
   if (a.plan != b.plan)
-    return fmt::format("{} plan: rank {} and rank {} chose different algorithms; are UNISONO_PLAN and UNISONO_TILE the same on "
-                       "both?", kind, one.rank, other.rank);
+    return fmt::format("{} plan: rank {} and rank {} chose different algorithms; are UNISONO_PLAN, UNISONO_TILE "
+                       "and UNISONO_REPRODUCIBLE the same on both?", kind, one.rank, other.rank);
   return differ("call", describe(a), describe(b));
 }
 

@@ -165,11 +165,14 @@ Status Group::decide(const Call& call) {
   return Status::success();
 }
 
-// How strict the order of additions has to be.
+// How strict the order of additions has to be. A function of the user's writes its results down at every combination, so hops
+// round nothing that one pass would not.
 Order Group::order_for(const Call& call) const {
   if (!cuts_of(call.kind).reduces) return Order::own;
   const UserReduction* user = call.op.user_defined.get();
-  return user && user->commutative == Commutative::no ? Order::hops : Order::own;
+  if (user) return parts_.reproducible || user->commutative == Commutative::no ? Order::hops : Order::own;
+  if (!parts_.reproducible || !depends_on_order(call.reduction(size()))) return Order::own;
+  return rounds_partials(call.dtype) ? Order::tree : Order::hops;
 }
 
 // An entry of the announcement ring may be written again once everybody has left the call it spoke of; see lane.hpp.

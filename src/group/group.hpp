@@ -47,6 +47,7 @@ struct GroupParts {
   BoardKey board_key;
   int time = 1;  // how often these members have made a group of this name, with this one
   double timeout_s = 0;
+  bool reproducible = false;
 };
 
 // All that the plan and the announcement of a plain call depend on; a value.
@@ -77,6 +78,7 @@ class Group : public std::enable_shared_from_this<Group> {
   int world_rank(int member) const { return parts_.ranks[static_cast<size_t>(member)]; }
   int index_of(int world_rank) const;  // -1: not a member
   double timeout_s() const { return parts_.timeout_s; }
+  bool reproducible() const { return parts_.reproducible; }
   World& world() const { return *parts_.world; }
   const BoardKey& board_key() const { return parts_.board_key; }
 

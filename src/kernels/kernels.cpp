@@ -185,6 +185,18 @@ Status check_user_reduction(const Reduction& reduction) {
 
 }  // namespace
 
+bool depends_on_order(const Reduction& reduction) {
+  const ReduceKind kind = reduction.op.kind;
+  if (kind == ReduceKind::user) return true;
+  const bool is_exact = row_of(reduction.dtype).divide != nullptr || reduction.dtype == DType::boolean;  // integers wrap
+  return !is_exact && (kind == ReduceKind::product || &choice_of(row_of(reduction.dtype), kind) == &row_of(reduction.dtype).sum);
+}
+
+bool rounds_partials(DType dtype) {
+  const Lane lane = row_of(dtype).sum.lane;
+  return lane == Lane::e4m3 || lane == Lane::e5m2 || lane == Lane::f16 || lane == Lane::bf16;
+}
+
 Status check_reduction(const Reduction& reduction) {
   const ReduceKind kind = reduction.op.kind;
   if (static_cast<size_t>(kind) >= all_reduce_kinds().size() || element_bytes(reduction.dtype) == 0)

@@ -48,6 +48,11 @@ struct Operands {
 // adding fnuz or e8m0 floats, premul_sum of integers by a fraction.
 Status check_reduction(const Reduction& reduction);
 
+// Whether the bits of the result depend on the order in which contributions are combined: sums and products of floats.
+bool depends_on_order(const Reduction& reduction);
+// Whether they do even by the same tree, where a partial result is written down on the way: 8- and 16-bit floats.
+bool rounds_partials(DType dtype);
+
 // Pointers need no alignment. A reduction of the user's may throw, an Error then. `reduction` has passed check_reduction.
 void reduce(const Reduction& reduction, const Operands& operands);
 

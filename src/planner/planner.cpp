@@ -111,7 +111,7 @@ Status Planner::check_possible(const Override& rule, const Query& query) const {
     reason = fmt::format("{} reads the peers' own memory, which is not permitted here", algorithm.name);
   else if (algorithm.order > query.order)
     reason = fmt::format("{} {}, and {}", algorithm.name, order_text(algorithm.order),
-                         "this reduction is not commutative");
+                         "this reduction is not commutative or has to be reproducible (UNISONO_REPRODUCIBLE)");
   if (reason.empty()) return Status::success();
   return Status(ErrorCode::argument,
                 fmt::format("UNISONO_PLAN: \"{}\" cannot be followed for {} of {} among {} ranks: {}. There are {}",
