@@ -132,6 +132,30 @@ TEST(EveryAlgorithm, whose_order_is_not_declared_canonical_has_another) {
   }
 }
 
+TEST(EveryAlgorithm, whose_sums_travel_between_additions_says_so) {
+  for_each_set(2, 6, [](const Algorithm& algorithm, const Set& set) {
+    bool travels = false;
+    for (const Schedule& schedule : set)
+      for (const Step& step : schedule.steps)
+        travels |= step.kind == StepKind::receive_reduce || step.kind == StepKind::reduce;
+    EXPECT_EQ(algorithm.order != Order::tree, travels);
+  });
+}
+
+TEST(EveryScan, has_its_own_part_or_has_it_not) {
+  Set scan = schedules_of(*find_algorithm(Collective::scan, "direct"), 3);
+  Set exscan = schedules_of(*find_algorithm(Collective::exscan, "direct"), 3);
+  const auto last_step = [](Set& set) -> Step& { return set[1].steps.back(); };
+  last_step(scan).kind = StepKind::reduce_below;
+  EXPECT_NE(verify(scan).message().find("output[0] lacks the contribution of rank 1"), std::string::npos) << verify(scan).text();
+  last_step(exscan).kind = StepKind::reduce_up_to;
+  last_step(exscan).own = input(0);
+  EXPECT_NE(verify(exscan).message().find("output[0] has the contribution of rank 1 twice"), std::string::npos)
+      << verify(exscan).text();
+  exscan[0].steps.push_back({.kind = StepKind::reduce_below, .source = stage(0), .target = output(0)});
+  EXPECT_NE(verify(exscan).message().find("there is no lower rank"), std::string::npos) << verify(exscan).text();
+}
+
 TEST(EveryAlgorithm, takes_the_rounds_that_its_description_says) {
   const auto rounds = [](Collective collective, std::string_view name, int ranks) {
     return cost(schedules_of(*find_algorithm(collective, name), ranks), 1000, CostModel{}).rounds;
@@ -148,6 +172,8 @@ TEST(EveryAlgorithm, takes_the_rounds_that_its_description_says) {
   EXPECT_EQ(rounds(Collective::reduce, "two_shot", 8), 2);
   EXPECT_EQ(rounds(Collective::broadcast, "direct", 8), 1);
   EXPECT_EQ(rounds(Collective::broadcast, "direct_read", 8), 2);
+  EXPECT_EQ(rounds(Collective::scan, "direct", 8), 1);
+  EXPECT_EQ(rounds(Collective::exscan, "direct", 8), 1);
   EXPECT_EQ(rounds(Collective::barrier, "direct", 8), 1);
 }
 

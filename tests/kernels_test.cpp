@@ -187,7 +187,7 @@ TEST(Reduce, nothing_outside_the_operands_is_read_or_written) {
 
 TEST(Reduce, contributions_and_completeness_say_when_to_scale) {
   for (const Row& each : rows) {
-    for (const ReduceOp op : {ReduceOp::avg, ReduceOp::premul_sum(2)}) {
+    for (const ReduceOp& op : {ReduceOp::avg, ReduceOp::premul_sum(2)}) {
       if (!check_reduction({each.dtype, op, 5}).ok()) continue;
       const Input input = input_of(each, 3, 41, false);
       for (const int flags : {0, 1, 2, 3}) {
@@ -246,7 +246,7 @@ TEST(SmallFloats, every_pair_of_8_bit_floats_is_reduced_with_one_rounding) {
     for (const uint8_t other : every_code<uint8_t>()) right.push_back(other);
   }
   for (const DType dtype : {DType::float8_e4m3fn, DType::float8_e5m2})
-    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::product, ReduceOp::min, ReduceOp::max})
+    for (const ReduceOp& op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::product, ReduceOp::min, ReduceOp::max})
       expect_as_the_reference<uint8_t>({dtype, op, 3}, {left, right});
 }
 
@@ -300,7 +300,7 @@ TEST(SmallFloats, too_large_is_nan_for_e4m3fn_and_infinite_for_the_others) {
 TEST(Floats, nan_comes_out_of_whichever_side_it_went_in) {
   const float nan = std::bit_cast<float>(0xFFC12345);
   on_every_target([=] {
-    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::product, ReduceOp::min, ReduceOp::max})
+    for (const ReduceOp& op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::product, ReduceOp::min, ReduceOp::max})
       for (const auto& [left, right] : {std::pair(nan, 1.0f), std::pair(1.0f, nan), std::pair(nan, -nan)})
         EXPECT_EQ(std::bit_cast<uint32_t>(reduced<float>({DType::float32, op, 2}, left, right)), 0x7FC00000u);
     const double infinity = std::numeric_limits<double>::infinity();
@@ -353,9 +353,9 @@ TEST(Integers, sums_wrap_and_averages_round_toward_zero) {
 
 TEST(Booleans, any_byte_but_zero_is_true) {
   on_every_target([] {
-    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::bor})
+    for (const ReduceOp& op : {ReduceOp::sum, ReduceOp::max, ReduceOp::bor})
       EXPECT_EQ(reduced<uint8_t>({DType::boolean, op}, 0, 0x80), 1);
-    for (const ReduceOp op : {ReduceOp::product, ReduceOp::min, ReduceOp::band})
+    for (const ReduceOp& op : {ReduceOp::product, ReduceOp::min, ReduceOp::band})
       EXPECT_EQ(reduced<uint8_t>({DType::boolean, op}, 0x02, 0x80), 1);
     EXPECT_EQ(reduced<uint8_t>({DType::boolean, ReduceOp::bxor}, 0x02, 0x80), 0);
   });
@@ -385,7 +385,7 @@ TEST(CheckReduction, allows_what_each_kind_of_number_can_do) {
   std::map<std::string_view, size_t> allowed;
   for (const DType dtype : all_dtypes())
     for (const ReduceKind kind : all_reduce_kinds())
-      allowed[name_of(dtype)] += check_reduction({dtype, {kind, 2.0}, 2}).ok();
+      allowed[name_of(dtype)] += check_reduction({dtype, ReduceOp{kind, 2.0}, 2}).ok();
   for (const Row& each : rows) {
     const size_t size = allowed[name_of(each.dtype)];
     const std::string_view name = name_of(each.dtype);

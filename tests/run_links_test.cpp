@@ -53,7 +53,7 @@ struct Rank {
       : schedule(std::move(what)),
         input(count, number),
         lanes(machine.layout, schedule.place.rank, neighbours(machine.arenas), machine.offsets),
-        links(lanes, *machine.arenas[static_cast<size_t>(schedule.place.rank)]),
+        links(lanes, *machine.arenas[static_cast<size_t>(schedule.place.rank)], LinkUse::steps),
         run(lanes, links) {
     call.kind = Collective::all_reduce;
     call.dtype = DType::int32;

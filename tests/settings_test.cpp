@@ -34,6 +34,7 @@ TEST(Settings, are_read_from_their_variables) {
   Settings settings = read({{"UNISONO_TIMEOUT", "2.5"}, {"UNISONO_JOIN_TIMEOUT", "7"}, {"UNISONO_WARN_AFTER", "0"},
                             {"UNISONO_PLAN", "all_reduce=ring"}, {"UNISONO_TILE", "64K"}, {"UNISONO_SPIN_US", "0"}, {"UNISONO_CORES", "3"},
                             {"UNISONO_ARENA", "2G"}, {"UNISONO_IDLE", "1e3"}, {"UNISONO_PEER_READS", "off"}, {"UNISONO_LOG", "debug"},
+                            {"UNISONO_REPRODUCIBLE", "on"},
                             {"UNISONO_FAULT", "announced:1"}, {"UNISONO_JOB", "a b"}});
   EXPECT_EQ(settings.timeout_s, 2.5);
   EXPECT_EQ(settings.join_timeout_s, 7);
@@ -45,6 +46,7 @@ TEST(Settings, are_read_from_their_variables) {
   EXPECT_EQ(settings.arena_bytes, int64_t{2} << 30);
   EXPECT_EQ(settings.idle_s, 1000);
   EXPECT_EQ(settings.peer_reads, "off");
+  EXPECT_TRUE(settings.reproducible);
   EXPECT_EQ(settings.log, "debug");
   EXPECT_EQ(settings.fault, "announced:1");
   EXPECT_EQ(settings.job, "a b");
@@ -55,7 +57,8 @@ TEST(Settings, that_make_no_sense_are_refused_with_variable_and_value) {
       {"UNISONO_TIMEOUT", "soon"},   {"UNISONO_TIMEOUT", "-1"},    {"UNISONO_TIMEOUT", ""},      {"UNISONO_TIMEOUT", "3s"},
       {"UNISONO_TIMEOUT", "nan"},    {"UNISONO_WARN_AFTER", "1,5"}, {"UNISONO_TILE", "64Q"},      {"UNISONO_TILE", "-4K"},
       {"UNISONO_CORES", "two"},      {"UNISONO_CORES", "1.5"},     {"UNISONO_CORES", "-1"},      {"UNISONO_SPIN_US", "9999999999999999999999"},
-      {"UNISONO_ARENA", "1e40"},     {"UNISONO_PEER_READS", "yes"}, {"UNISONO_LOG", "WARNING"},   {"UNISONO_LOG", ""}};
+      {"UNISONO_ARENA", "1e40"},     {"UNISONO_PEER_READS", "yes"}, {"UNISONO_LOG", "WARNING"},   {"UNISONO_LOG", ""},
+      {"UNISONO_REPRODUCIBLE", "yes"}, {"UNISONO_REPRODUCIBLE", ""}};
   for (const auto& [variable, value] : wrong) {
     auto settings = settings_from({{variable, value}});
     ASSERT_FALSE(settings.ok()) << variable << "=" << value;

@@ -49,6 +49,8 @@ struct NewGroupOptions {
   // How many calls a rank that only gives (the source of broadcast and scatter, the others of reduce) may be ahead of the
   // rest, for small calls with a core for every rank. An error of such a call reaches it at a later one. At most 10.
   int run_ahead = 0;
+  // Whether the bits of a reduction depend on the inputs and the number of ranks alone; otherwise as UNISONO_REPRODUCIBLE says.
+  std::optional<bool> reproducible = {};
 };
 // A group of these ranks, in this order. Ranks that are not in it may call too, and get a handle that is not a member.
 GroupHandle new_group(const std::vector<int>& ranks, const NewGroupOptions& options = {});

@@ -21,6 +21,7 @@ struct Settings {
   double warn_after_s = 10;        // when a waiting call says whom it waits for
   std::string plan;                // overrides of the planner's rules: "all_reduce:0-64K=ring"
   int64_t tile_bytes = 0;          // bytes of one slot in a tile; 0 lets the planner choose
+  bool reproducible = false;       // sums depend on the inputs and the number of ranks alone
   int64_t spin_us = 50;            // how long a waiter polls before it sleeps, when every rank has a core
   int64_t cores = 0;               // usable cores; 0 asks the affinity mask and the cgroup's quota
   int64_t arena_bytes = 1 << 30;   // address space of one rank's arena; memory is taken only as it is used

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,12 +36,16 @@ enum class DType : uint8_t {
   float8_e8m0fnu,
 };
 
-enum class ReduceKind : uint8_t { sum, avg, product, min, max, band, bor, bxor, premul_sum };
+enum class ReduceKind : uint8_t { sum, avg, product, min, max, band, bor, bxor, premul_sum, user };
 
-// A reduction: its kind and, for premul_sum, the factor that each contribution is multiplied by first.
+struct UserReduction;  // reduction.hpp
+
+// A reduction: its kind and, for premul_sum, the factor that each contribution is multiplied by first. One of your own is
+// made by make_reduction() in reduction.hpp; two of those are equal when one is a copy of the other.
 struct ReduceOp {
   ReduceKind kind = ReduceKind::sum;
   double factor = 1.0;
+  std::shared_ptr<const UserReduction> user_defined = nullptr;
 
   static const ReduceOp sum, avg, product, min, max, band, bor, bxor;
   static ReduceOp premul_sum(double factor);
@@ -48,14 +53,14 @@ struct ReduceOp {
   bool operator==(const ReduceOp&) const = default;
 };
 
-inline constexpr ReduceOp ReduceOp::sum{ReduceKind::sum, 1.0};
-inline constexpr ReduceOp ReduceOp::avg{ReduceKind::avg, 1.0};
-inline constexpr ReduceOp ReduceOp::product{ReduceKind::product, 1.0};
-inline constexpr ReduceOp ReduceOp::min{ReduceKind::min, 1.0};
-inline constexpr ReduceOp ReduceOp::max{ReduceKind::max, 1.0};
-inline constexpr ReduceOp ReduceOp::band{ReduceKind::band, 1.0};
-inline constexpr ReduceOp ReduceOp::bor{ReduceKind::bor, 1.0};
-inline constexpr ReduceOp ReduceOp::bxor{ReduceKind::bxor, 1.0};
+inline const ReduceOp ReduceOp::sum{ReduceKind::sum, 1.0};
+inline const ReduceOp ReduceOp::avg{ReduceKind::avg, 1.0};
+inline const ReduceOp ReduceOp::product{ReduceKind::product, 1.0};
+inline const ReduceOp ReduceOp::min{ReduceKind::min, 1.0};
+inline const ReduceOp ReduceOp::max{ReduceKind::max, 1.0};
+inline const ReduceOp ReduceOp::band{ReduceKind::band, 1.0};
+inline const ReduceOp ReduceOp::bor{ReduceKind::bor, 1.0};
+inline const ReduceOp ReduceOp::bxor{ReduceKind::bxor, 1.0};
 inline ReduceOp ReduceOp::premul_sum(double factor) { return {ReduceKind::premul_sum, factor}; }
 
 enum class Collective : uint8_t {

@@ -56,6 +56,15 @@ Row size(std::string_view variable, int64_t Settings::*field, std::string_view s
           [field](const Settings& settings) { return format_size(settings.*field); }};
 }
 
+Row flag(std::string_view variable, bool Settings::*field, std::string_view sentence) {
+  return {variable, "on or off", sentence,
+          [field](Settings& settings, std::string_view text) {
+            settings.*field = text == "on" || text == "1";
+            return settings.*field || text == "off" || text == "0";
+          },
+          [field](const Settings& settings) { return std::string(settings.*field ? "on" : "off"); }};
+}
+
 Row text(std::string_view variable, std::string Settings::*field, std::string_view sentence,
          std::vector<std::string_view> choices = {}) {
   return {variable, "one of the values listed by `unisono settings`", sentence,
@@ -76,6 +85,8 @@ const std::vector<Row>& rows() {
       seconds("UNISONO_WARN_AFTER", &Settings::warn_after_s, "seconds until a waiting call says whom it waits for"),
       text("UNISONO_PLAN", &Settings::plan, "overrides of the choice of algorithm: all_reduce:0-64K=ring,…"),
       size("UNISONO_TILE", &Settings::tile_bytes, "bytes of one slot in a tile; 0 lets the planner choose"),
+      flag("UNISONO_REPRODUCIBLE", &Settings::reproducible,
+           "on: the bits of a reduction depend on inputs and number of ranks alone, not on size, plan or tiles"),
       count("UNISONO_SPIN_US", &Settings::spin_us, "microseconds of polling before a waiter sleeps, with a core each"),
       count("UNISONO_CORES", &Settings::cores, "usable cores; 0 asks the affinity mask and the cgroup's quota"),
       size("UNISONO_ARENA", &Settings::arena_bytes, "address space of a rank's arena; memory is taken as it is used"),

@@ -44,6 +44,7 @@ constexpr ReduceRow reduce_rows[] = {
     {ReduceKind::sum, "sum"},   {ReduceKind::avg, "avg"},   {ReduceKind::product, "product"},
     {ReduceKind::min, "min"},   {ReduceKind::max, "max"},   {ReduceKind::band, "band"},
     {ReduceKind::bor, "bor"},   {ReduceKind::bxor, "bxor"}, {ReduceKind::premul_sum, "premul_sum"},
+    {ReduceKind::user, "user"},
 };
 
 struct CollectiveRow {

@@ -7,6 +7,7 @@
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
+#include "unisono/reduction.hpp"
 
 namespace unisono {
 namespace {
@@ -88,7 +89,7 @@ Status check_member(const char* argument, int rank, const Group& group) {
 
 Status check_reducible(const Call& call, const Group& group) {
   const bool scans = call.kind == Collective::scan || call.kind == Collective::exscan;
-  if (scans && call.op.kind == ReduceKind::avg)
+  if (call.op.kind == ReduceKind::avg && scans)
     return wrong("avg of a {}: every rank's result has another number of parts, so there is no one number to divide by; "
                  "use sum and divide", name_of(call.kind));
   return check_reduction(call.reduction(group.size()));

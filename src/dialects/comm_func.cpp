@@ -11,7 +11,7 @@
 
 namespace unisono::comm_func {
 
-Call make_call(Collective kind, const TensorView& tensor, ReduceOp op) {
+Call make_call(Collective kind, const TensorView& tensor, const ReduceOp& op) {
   Call call;
   call.kind = kind;
   call.dtype = tensor.dtype;
@@ -61,8 +61,8 @@ Status make_share(Tensor& output, const TensorView& whole, int ranks, Call& call
 }
 
 // all_reduce and the scans: a result of the tensor's shape on every rank.
-TensorAndHandle reduce_into_new(Collective kind, const TensorView& tensor, const ReduceOptions& options) {
-  auto group = group_named(options.group, name_of(kind).data());
+TensorAndHandle reduce_into_new(Collective kind, const char* name, const TensorView& tensor, const ReduceOptions& options) {
+  auto group = group_named(options.group, name);
   Call call = make_call(kind, tensor, options.op);
   compare_shapes(call, tensor);
   Status checked = check_tensor("tensor", tensor);
@@ -80,15 +80,15 @@ TensorAndHandle reduce_into_new(Collective kind, const TensorView& tensor, const
 }  // namespace
 
 TensorAndHandle all_reduce(const TensorView& tensor, const ReduceOptions& options) {
-  return reduce_into_new(Collective::all_reduce, tensor, options);
+  return reduce_into_new(Collective::all_reduce, "all_reduce", tensor, options);
 }
 
 TensorAndHandle scan(const TensorView& tensor, const ReduceOptions& options) {
-  return reduce_into_new(Collective::scan, tensor, options);
+  return reduce_into_new(Collective::scan, "scan", tensor, options);
 }
 
 TensorAndHandle exscan(const TensorView& tensor, const ReduceOptions& options) {
-  return reduce_into_new(Collective::exscan, tensor, options);
+  return reduce_into_new(Collective::exscan, "exscan", tensor, options);
 }
 
 TensorAndHandle all_gather_into_tensor(const TensorView& tensor, const Options& options) {

@@ -70,7 +70,7 @@ GroupHandle new_group(const std::vector<int>& ranks, const NewGroupOptions& opti
   throw_if_error(world->check_members(options.name, members));  // also outside, so that nobody waits for who had an error
   if (std::find(members.begin(), members.end(), world->rank()) == members.end()) return GroupHandle::outside();
   std::string name = options.name.empty() ? world->name_for(members) : options.name;
-  auto group = world->create_group(name, members, {options.timeout_s, options.run_ahead, {}});
+  auto group = world->create_group(name, members, {options.timeout_s, options.run_ahead, {}, options.reproducible});
   if (!group.ok() && options.name.empty()) world->give_name_back(members);
   throw_if_error(group.status());
   return GroupHandle(*group);
@@ -96,6 +96,7 @@ GroupHandle split_group(GroupHandle handle, int colour, int key, const NewGroupO
   for (int& member : members) member = parent.world_rank(member);
   NewGroupOptions part = options;
   if (!part.timeout_s) part.timeout_s = parent.timeout_s();
+  if (!part.reproducible) part.reproducible = parent.reproducible();
   return new_group(members, part);
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "base/check.hpp"
+#include "unisono/reduction.hpp"
 
 namespace unisono {
 // Where a list has uneven parts every rank knows all of them, so every rank finds the same longest one.
@@ -20,6 +21,17 @@ int64_t contribution_bytes(const Call& call, int ranks) {
   if (call.splits) return call.splits->most_sent();
   if (everything) return call.input.bytes();
   return piece_bytes(call, ranks) * (call.kind == Collective::scatter ? ranks : 1);
+}
+
+Status check_units(const Call& call) {
+  const UserReduction& user = *call.op.user_defined;
+  for (const Pieces* pieces : {&call.input, &call.output})
+    for (Stretch left = pieces->all(); left.bytes > 0; left.drop(left.here))
+      if (left.here % user.unit_bytes != 0)
+        return {ErrorCode::argument,
+                fmt::format("\"{}\" combines {} bytes at a time, and {} elements of {} are no multiple of that", user.name, user.unit_bytes,
+                            left.here / element_bytes(call.dtype), name_of(call.dtype))};
+  return Status::success();
 }
 
 Status check_splits(const Call& call, int me, int ranks) {

@@ -64,6 +64,7 @@ struct ChunkSpace {
 };
 int64_t piece_bytes(const Call& call, int ranks);         // the data, or one piece, the longest: the same on all ranks
 int64_t contribution_bytes(const Call& call, int ranks);  // the most that one rank shows to the others
+Status check_units(const Call& call);  // that no tensor ends inside what a function of the user's combines at a time
 Status check_splits(const Call& call, int me, int ranks);  // that everybody sends what this rank has room for
 int64_t part_offset_at(const Call& call, int peer, int me, int ranks);  // all_to_all: where my part begins in the peer's input
 Stretch chunk_of(const Call& call, Buffer buffer, int index, ChunkSpace space);

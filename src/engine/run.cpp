@@ -61,6 +61,7 @@ Status Run::prepare(const Call& call, const Assignment& assignment) {
   tiles_ = std::max<int64_t>((longest + assignment_.tile_bytes - 1) / assignment_.tile_bytes, 1);
   scratch_.resize(static_cast<size_t>(schedule.scratch_chunks * longest));
   sources_.resize(static_cast<size_t>(lanes_.members()));
+  if (uses_links_ && call.op.kind == ReduceKind::user) receipt_.resize(static_cast<size_t>(longest));
   if (reads_peers_) landing_.resize(static_cast<size_t>(lanes_.members() * landing_bytes));
   choose_what_to_show();
   return Status::success();

@@ -81,6 +81,8 @@ class Run {
   bool reduce_peers(const Step& step, int64_t tile);
   bool reduce_private_memory(const Step& step, int64_t tile);
   bool receive(const Step& step, int64_t tile);
+  bool gathers_whole_chunks(const Step& step) const;
+  void add_received(const Step& step, std::byte* at, const std::byte* data, int64_t bytes);
   bool progress_sends();
   bool is_being_sent(const Stretch& target) const;
   void copy(const Step& step, int64_t tile);
@@ -106,7 +108,7 @@ class Run {
   int64_t received_bytes_ = 0;  // of the receive at hand
   int64_t done_steps_[max_window] = {};
   std::vector<PendingSend> sends_;
-  std::vector<std::byte> scratch_, landing_;
+  std::vector<std::byte> scratch_, landing_, receipt_;
   std::vector<const void*> sources_;
   Status failure_;
 };

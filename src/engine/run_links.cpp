@@ -37,6 +37,21 @@ bool Run::is_being_sent(const Stretch& target) const {
   return false;
 }
 
+// A function of the user's is never shown a part of a unit (reduction.hpp), and what arrives may end anywhere.
+bool Run::gathers_whole_chunks(const Step& step) const {
+  return step.kind == StepKind::receive_reduce && call_->op.kind == ReduceKind::user;
+}
+
+void Run::add_received(const Step& step, std::byte* at, const std::byte* data, int64_t bytes) {
+  const void* peer_first[] = {data, at};
+  const void* mine_first[] = {at, data};
+  reduce(call_->reduction(lanes_.members()), {.target = at,
+                                              .sources = step.peer < lanes_.me() ? peer_first : mine_first,
+                                              .count = bytes / element_bytes(call_->dtype),
+                                              .contributions = false,
+                                              .complete = false});
+}
+
 bool Run::receive(const Step& step, int64_t tile) {
   const Stretch target = place(step.target, tile);
   if (is_being_sent(target)) return false;
@@ -47,16 +62,12 @@ bool Run::receive(const Step& step, int64_t tile) {
     auto [data, ready] = links_.ready(step.peer, left.here, element);
     if (ready == 0) break;
     std::byte* at = left.data;
-    if (step.kind == StepKind::receive) {
+    if (gathers_whole_chunks(step)) {
+      std::memcpy(receipt_.data() + received_bytes_, data, static_cast<size_t>(ready));
+    } else if (step.kind == StepKind::receive) {
       std::memcpy(at, data, static_cast<size_t>(ready));
     } else {
-      const void* peer_first[] = {data, at};
-      const void* mine_first[] = {at, data};
-      reduce(call_->reduction(lanes_.members()), {.target = at,
-                                                  .sources = step.peer < lanes_.me() ? peer_first : mine_first,
-                                                  .count = ready / element,
-                                                  .contributions = false,
-                                                  .complete = false});
+      add_received(step, at, data, ready);
     }
     links_.consume(step.peer, ready);
     left.drop(ready);
@@ -65,6 +76,9 @@ bool Run::receive(const Step& step, int64_t tile) {
   }
   if (moved) lanes_.wake_peers();  // room was made
   if (received_bytes_ < target.bytes) return false;
+  if (gathers_whole_chunks(step))
+    in_step(target, Stretch::in_one_place(receipt_.data(), target.bytes),
+            [&](std::byte* to, const std::byte* from, int64_t, int64_t bytes) { add_received(step, to, from, bytes); });
   received_bytes_ = 0;
   return true;
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/hash.hpp"
+#include "unisono/reduction.hpp"
 
 namespace unisono {
 namespace {
@@ -24,8 +25,15 @@ std::string_view kind_text(const Announcement& announcement) {
   return announcement.purpose == Purpose::split_sizes ? "all_to_all" : name_of(announcement.kind);
 }
 
+// Written by a peer, perhaps to the end.
+std::string_view name_of_reduction(const Announcement& announcement) {
+  return {announcement.text, strnlen(announcement.text, sizeof(announcement.text))};
+}
+
 std::string op_text(const Announcement& announcement) {
   std::string text(name_of(announcement.op));
+  if (announcement.op == ReduceKind::user)
+    return fmt::format("\"{}\" ({}commutative)", name_of_reduction(announcement), announcement.commutative ? "" : "not ");
   return announcement.op == ReduceKind::premul_sum ? fmt::format("{}({})", text, announcement.factor) : text;
 }
 
@@ -39,6 +47,12 @@ bool sensible(const Announcement& announcement) {
          static_cast<size_t>(announcement.op) < all_reduce_kinds().size();
 }
 
+void announce_reduction(const UserReduction& reduction, Announcement& announcement) {
+  static_assert(longest_reduction_name < sizeof(announcement.text));
+  announcement.commutative = reduction.commutative == Commutative::yes ? 1 : 0;
+  std::memcpy(announcement.text, reduction.name.data(), std::min(reduction.name.size(), longest_reduction_name));
+}
+
 }  // namespace
 
 uint32_t Announcement::hash() const {
@@ -48,6 +62,7 @@ uint32_t Announcement::hash() const {
   uint64_t bits;
   std::memcpy(&bits, &factor, sizeof(bits));
   uint64_t hash = hash_combine(hash_combine(head, static_cast<uint64_t>(count)), bits ^ static_cast<uint64_t>(plan) << 32 ^ sizes);
+  if (op == ReduceKind::user) hash = hash_combine(hash, hash_text(name_of_reduction(*this)) * 2 + commutative);
   if (purpose != Purpose::data) hash = hash_combine(hash, static_cast<uint64_t>(purpose));
   if (dims >= 0) hash = hash_combine(hash, hash_bytes(shape, static_cast<size_t>(dims) * sizeof(shape[0])));
   auto folded = static_cast<uint32_t>(hash ^ hash >> 32);
@@ -65,6 +80,7 @@ Announcement announce(const Call& call, uint32_t plan) {
   if (cuts.reduces) {
     announcement.op = call.op.kind;
     if (call.op.kind == ReduceKind::premul_sum) announcement.factor = call.op.factor;
+    if (call.op.user_defined) announce_reduction(*call.op.user_defined, announcement);
   }
   if (cuts.rooted) announcement.root = call.root;
   if (call.compare_shapes) {
@@ -105,15 +121,15 @@ std::string difference(const NamedAnnouncement& one, const NamedAnnouncement& ot
   auto field = [&](std::string_view name) { return fmt::format("{} {}", kind, name); };
   if (a.kind != b.kind || a.purpose != b.purpose) return differ("call", describe(a), describe(b));
   if (a.dtype != b.dtype) return differ(field("dtype"), name_of(a.dtype), name_of(b.dtype));
-  if (a.op != b.op || a.factor != b.factor) return differ(field("op"), op_text(a), op_text(b));
+  if (a.op != b.op || a.factor != b.factor || op_text(a) != op_text(b)) return differ(field("op"), op_text(a), op_text(b));
   if (a.root != b.root) return differ(field("root"), a.root, b.root);
   if (a.count != b.count) return differ(field("count"), a.count, b.count);
   if (a.dims != b.dims || std::memcmp(a.shape, b.shape, sizeof(a.shape)) != 0)
     return differ(field("shape"), shape_text(a), shape_text(b));
   if (a.sizes != b.sizes) return fmt::format("{} sizes of the list: rank {} and rank {} give different ones", kind, one.rank, other.rank);
   if (a.plan != b.plan)
-    return fmt::format("{} plan: rank {} and rank {} chose different algorithms; are UNISONO_PLAN and UNISONO_TILE the same on "
-                       "both?", kind, one.rank, other.rank);
+    return fmt::format("{} plan: rank {} and rank {} chose different algorithms; are UNISONO_PLAN, UNISONO_TILE "
+                       "and UNISONO_REPRODUCIBLE the same on both?", kind, one.rank, other.rank);
   return differ("call", describe(a), describe(b));
 }
 

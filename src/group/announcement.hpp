@@ -26,9 +26,10 @@ struct Announcement {
   uint32_t sizes = 0;  // hash of the list's sizes, where a list was given
   int32_t dims = -1;   // -1: shapes are not compared
   Purpose purpose = Purpose::data;
-  uint8_t unused[3] = {};
+  uint8_t commutative = 0;  // of a user-defined reduction
+  uint8_t unused[2] = {};
   int64_t shape[most_announced_dims] = {};
-  char text[cell_bytes - 104] = {};  // refused: why
+  char text[cell_bytes - 104] = {};  // refused: why; a user-defined reduction: its name
 
   uint32_t hash() const;  // never that of a refused call
   bool operator==(const Announcement&) const = default;

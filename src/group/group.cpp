@@ -11,14 +11,15 @@
 #include "base/check.hpp"
 #include "base/hash.hpp"
 #include "group/world.hpp"
+#include "unisono/reduction.hpp"
 
 namespace unisono {
 namespace {
 
 Likeness likeness_of(const Call& call) {
   const bool plain = !call.input.is_list() && !call.output.is_list() && !call.compare_shapes && !call.splits &&
-                     call.purpose == Purpose::data;
-  return {call.kind, call.dtype, plain, call.op, call.root, call.count, call.input.bytes(), call.output.bytes()};
+                     call.purpose == Purpose::data && !call.op.user_defined;
+  return {call.kind, call.dtype, plain, call.op.kind, call.op.factor, call.root, call.count, call.input.bytes(), call.output.bytes()};
 }
 
 }  // namespace
@@ -53,14 +54,18 @@ Status Group::usable() const {
   return Status::success();
 }
 
-// What was thrown where nothing should be: memory that ran out, or a bug.
+// What was thrown where nothing should be: by the user's reduction, memory that ran out, or a bug.
 Status thrown_status() {
   try {
     throw;
+  } catch (const Error& error) {
+    return error.status();
   } catch (const std::bad_alloc&) {
     return {ErrorCode::memory, "memory ran out"};
   } catch (const std::exception& error) {
     return {ErrorCode::internal, error.what()};
+  } catch (...) {
+    return {ErrorCode::internal, "something that is no std::exception was thrown"};
   }
 }
 
@@ -175,6 +180,7 @@ Status Group::plan(const Call& call, Decision* standing) {
 // The algorithm and the announcement. Most programs make the same call again and again: these are then kept.
 Status Group::decide(const Call& call, Decision& decision) {
   decision.plan = nullptr;
+  if (call.op.user_defined) RETURN_IF_ERROR(check_units(call));
   if (call.splits) RETURN_IF_ERROR(check_splits(call, me(), size()));
   auto chosen = planner_.plan({.collective = call.kind,
                                .ranks = size(),
@@ -184,12 +190,23 @@ Status Group::decide(const Call& call, Decision& decision) {
                                .crowded = policy_.crowded,
                                .peer_reads = parts_.world->peer_reads(),
                                .coalesced = call.coalesced,
+                               .order = order_for(call),
                                .set_bytes = lanes_.set_bytes()});
   if (!chosen.ok()) return chosen.status();
   decision.announcement = announce(call, (*chosen)->fingerprint());
   decision.hash = decision.announcement.hash();
   decision.plan = *chosen;
   return Status::success();
+}
+
+// How strict the order of additions has to be. A function of the user's writes its results down at every combination, so hops
+// round nothing that one pass would not.
+Order Group::order_for(const Call& call) const {
+  if (!cuts_of(call.kind).reduces) return Order::own;
+  const UserReduction* user = call.op.user_defined.get();
+  if (user) return parts_.reproducible || user->commutative == Commutative::no ? Order::hops : Order::own;
+  if (!parts_.reproducible || !depends_on_order(call.reduction(size()))) return Order::own;
+  return rounds_partials(call.dtype) ? Order::tree : Order::hops;
 }
 
 // An entry of the announcement ring may be written again once everybody has left the call it spoke of; see lane.hpp.
@@ -209,9 +226,10 @@ bool Group::may_announce() {
 
 void Group::write_announcement() {
   const Announcement& announcement = current_.decision->announcement;
-  size_t used = announcement.state == CallState::refused ? sizeof(Announcement)
-                : announcement.dims >= 0                 ? offsetof(Announcement, text)
-                                                         : offsetof(Announcement, shape);
+  const bool has_text = announcement.state == CallState::refused || announcement.op == ReduceKind::user;
+  size_t used = has_text                 ? sizeof(Announcement)
+                : announcement.dims >= 0 ? offsetof(Announcement, text)
+                                         : offsetof(Announcement, shape);
   std::memcpy(lanes_.cell(me(), current_.number).bytes, &announcement, used);
   FAULT_POINT("before_announcement");
   if (parts_.world->peer_reads()) {

@@ -48,14 +48,16 @@ struct GroupParts {
   BoardKey board_key;
   int time = 1;  // how often these members have made a group of this name, with this one
   double timeout_s = 0;
+  bool reproducible = false;
 };
 
 // All that the plan and the announcement of a plain call depend on; a value.
 struct Likeness {
   Collective kind = Collective::barrier;
   DType dtype = DType::uint8;
-  bool plain = false;  // no lists, and shapes are not compared
-  ReduceOp op = ReduceOp::sum;
+  bool plain = false;  // no lists, no function of the user's, and shapes are not compared
+  ReduceKind op = ReduceKind::sum;  // not the user's: such a call is not plain, and its function not kept beyond it
+  double factor = 1.0;
   int root = 0;
   int64_t count = 0, input_bytes = 0, output_bytes = 0;
 
@@ -77,6 +79,7 @@ class Group : public std::enable_shared_from_this<Group> {
   int world_rank(int member) const { return parts_.ranks[static_cast<size_t>(member)]; }
   int index_of(int world_rank) const;  // -1: not a member
   double timeout_s() const { return parts_.timeout_s; }
+  bool reproducible() const { return parts_.reproducible; }
   World& world() const { return *parts_.world; }
   const BoardKey& board_key() const { return parts_.board_key; }
 
@@ -152,6 +155,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void turn_into_refusal(const Status& why);
   Status plan(const Call& call, Decision* standing);
   Status decide(const Call& call, Decision& decision);
+  Order order_for(const Call& call) const;
   bool may_announce();
   ExchangeMode exchange_mode() const;
   void write_announcement();

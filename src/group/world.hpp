@@ -41,6 +41,7 @@ struct GroupOptions {
   std::optional<double> timeout_s = {};  // otherwise as the world's
   int run_ahead = 0;     // calls that a rank which only gives may be ahead of the others; the same on all members
   Deadline made_by = {};  // otherwise as for a call
+  std::optional<bool> reproducible = {};  // otherwise as the world's
 };
 
 class World : public std::enable_shared_from_this<World> {

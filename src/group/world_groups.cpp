@@ -39,6 +39,7 @@ Result<std::shared_ptr<Group>> World::create_group(const std::string& name, std:
   parts.me = static_cast<int>(std::find(parts.ranks.begin(), parts.ranks.end(), rank()) - parts.ranks.begin());
   parts.layout = {static_cast<int>(parts.ranks.size()), options.run_ahead + 2};
   parts.timeout_s = options.timeout_s.value_or(settings().timeout_s);
+  parts.reproducible = options.reproducible.value_or(settings().reproducible);
   for (int member : parts.ranks) parts.members.push_back(joined_.neighbours[static_cast<size_t>(member)]);
   parts.lane_offsets.resize(parts.ranks.size());
   RETURN_IF_ERROR(board_take_time(parts));

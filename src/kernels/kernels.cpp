@@ -12,6 +12,7 @@
 
 #include "base/check.hpp"
 #include "kernels/job.hpp"
+#include "unisono/reduction.hpp"
 
 namespace unisono {
 namespace {
@@ -123,7 +124,7 @@ const Row& row_of(DType dtype) { return rows[static_cast<size_t>(dtype)]; }
 // The column of each ReduceKind, in its order. Where avg divides or premul_sum multiplies, it is scaled_sum instead.
 constexpr Choice Row::*columns[] = {&Row::sum,  &Row::sum, &Row::product, &Row::min, &Row::max,
                                     &Row::band, &Row::bor, &Row::bxor,    &Row::sum};
-static_assert(std::size(columns) == static_cast<size_t>(ReduceKind::premul_sum) + 1);
+static_assert(std::size(columns) == static_cast<size_t>(ReduceKind::user));
 
 const Choice& choice_of(const Row& row, ReduceKind kind) { return row.*columns[static_cast<size_t>(kind)]; }
 
@@ -174,13 +175,34 @@ void reduce_scaled(const Row& row, const Reduction& reduction, const Operands& o
   run(row.scaled_sum, job);
 }
 
+Status check_user_reduction(const Reduction& reduction) {
+  const UserReduction* user = reduction.op.user_defined;
+  if (user == nullptr) return refused("a user-defined reduction has no function; make it with make_reduction()");
+  if (user->dtype && *user->dtype != reduction.dtype)
+    return refused("\"{}\" of {}: this reduction was made for {}", user->name, name_of(reduction.dtype), name_of(*user->dtype));
+  return Status::success();
+}
+
 }  // namespace
+
+bool depends_on_order(const Reduction& reduction) {
+  const ReduceKind kind = reduction.op.kind;
+  if (kind == ReduceKind::user) return true;
+  const bool is_exact = row_of(reduction.dtype).divide != nullptr || reduction.dtype == DType::boolean;  // integers wrap
+  return !is_exact && (kind == ReduceKind::product || &choice_of(row_of(reduction.dtype), kind) == &row_of(reduction.dtype).sum);
+}
+
+bool rounds_partials(DType dtype) {
+  const Lane lane = row_of(dtype).sum.lane;
+  return lane == Lane::e4m3 || lane == Lane::e5m2 || lane == Lane::f16 || lane == Lane::bf16;
+}
 
 Status check_reduction(const Reduction& reduction) {
   const ReduceKind kind = reduction.op.kind;
   if (static_cast<size_t>(kind) >= all_reduce_kinds().size() || element_bytes(reduction.dtype) == 0)
     return {ErrorCode::argument, fmt::format("reduction number {} of dtype number {} is none that there is", static_cast<int>(kind),
                                              static_cast<int>(reduction.dtype))};
+  if (kind == ReduceKind::user) return check_user_reduction(reduction);
   const Row& row = row_of(reduction.dtype);
   const std::string_view op = name_of(kind);
   const std::string_view dtype = name_of(reduction.dtype);
@@ -204,8 +226,9 @@ Status check_reduction(const Reduction& reduction) {
 void reduce(const Reduction& reduction, const Operands& operands) {
   CHECK(!operands.sources.empty());
   if (operands.count == 0) return;  // pointers may be null then
-  const Row& row = row_of(reduction.dtype);
   const ReduceKind kind = reduction.op.kind;
+  if (kind == ReduceKind::user) return reduce_by_user(reduction, operands);
+  const Row& row = row_of(reduction.dtype);
   const bool divides = kind == ReduceKind::avg && operands.complete && reduction.ranks != 1;
   const bool multiplies = kind == ReduceKind::premul_sum && operands.contributions && reduction.op.factor != 1.0;
   if (divides || multiplies) return reduce_scaled(row, reduction, operands);

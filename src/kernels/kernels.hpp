@@ -16,10 +16,20 @@
 
 namespace unisono {
 
+// A ReduceOp as the kernels take it, many times a call: whoever gave it keeps it alive.
+struct KernelOp {
+  ReduceKind kind = ReduceKind::sum;
+  double factor = 1.0;
+  const UserReduction* user_defined = nullptr;
+
+  KernelOp(const ReduceOp& op) : kind(op.kind), factor(op.factor), user_defined(op.user_defined.get()) {}
+  bool operator==(const KernelOp&) const = default;
+};
+
 // What to do with the numbers of one call; a value.
 struct Reduction {
   DType dtype = DType::float32;
-  ReduceOp op = ReduceOp::sum;
+  KernelOp op = ReduceOp::sum;
   int ranks = 1;  // the divisor of avg
 
   bool operator==(const Reduction&) const = default;
@@ -38,8 +48,16 @@ struct Operands {
 // adding fnuz or e8m0 floats, premul_sum of integers by a fraction.
 Status check_reduction(const Reduction& reduction);
 
-// Pointers need no alignment. `reduction` has passed check_reduction.
+// Whether the bits of the result depend on the order in which contributions are combined: sums and products of floats.
+bool depends_on_order(const Reduction& reduction);
+// Whether they do even by the same tree, where a partial result is written down on the way: 8- and 16-bit floats.
+bool rounds_partials(DType dtype);
+
+// Pointers need no alignment. A reduction of the user's may throw, an Error then. `reduction` has passed check_reduction.
 void reduce(const Reduction& reduction, const Operands& operands);
+
+// The same by the user's function, which is shown copies only: user.cpp.
+void reduce_by_user(const Reduction& reduction, const Operands& operands);
 
 // The instruction set chosen at run time, for `unisono bench` and bug reports: "AVX3", "NEON", ….
 const char* kernel_target();

@@ -57,6 +57,7 @@ std::string situation_text(const Query& query) {
   if (query.peer_reads) text += ", peer reads permitted";
   if (query.mapped) text += ", buffers mapped by everybody";
   if (!query.neighbours) text += ", over links";
+  if (query.order == Order::tree && adds(query.collective)) text += ", reproducible";
   return text;
 }
 

@@ -23,6 +23,10 @@ Need available_to(const Query& query) {
   return available;
 }
 
+std::string_view order_text(Order order) {
+  return order == Order::own ? "adds up in an order of its own" : "rounds 8- and 16-bit floats between additions";
+}
+
 bool applies(When when, const Query& query) {
   switch (when) {
     case When::always:
@@ -57,7 +61,7 @@ Result<const Plan*> Planner::plan(const Query& query) {
   const Result<int> choice = choose(query);
   if (!choice.ok()) return choice.status();
   const int root = has_root(query.collective) ? query.root : 0;
-  const PlanKey key{choice.value(), query.ranks, query.rank, root, query.set_bytes, query.crowded};
+  const PlanKey key{choice.value(), query.ranks, query.rank, root, query.set_bytes, query.crowded, query.order};
   auto found = plans_.find(key);
   if (found == plans_.end()) {
     const Place place{query.rank, query.ranks, root};
@@ -85,11 +89,12 @@ Result<int> Planner::choose(const Query& query) const {
     const Rule& rule = rules[index];
     const size_t choice = overrides.size() + index;
     if (bytes <= rule.up_to_bytes && query.ranks <= rule.max_ranks && applies(rule.when, query) &&
-        includes(available, choices_[choice].algorithm->need))
+        includes(available, choices_[choice].algorithm->need) && choices_[choice].algorithm->order <= query.order)
       return static_cast<int>(choice);
   }
-  return Status(ErrorCode::argument, fmt::format("no algorithm for {} works over links; there are {}",
-                                                 name_of(query.collective), algorithm_names(query.collective)));
+  const std::string_view order = query.order == Order::own ? "" : " and keeps the order of additions that this call needs";
+  return Status(ErrorCode::argument, fmt::format("no algorithm for {} works over links{}; there are {}",
+                                                 name_of(query.collective), order, algorithm_names(query.collective)));
 }
 
 // The table never offers what does not fit; a user may ask for it.
@@ -105,6 +110,9 @@ Status Planner::check_possible(const Override& rule, const Query& query) const {
     reason = fmt::format("{} needs all ranks on one host", algorithm.name);
   else if (!includes(available_to(query), algorithm.need))
     reason = fmt::format("{} reads the peers' own memory, which is not permitted here", algorithm.name);
+  else if (algorithm.order > query.order)
+    reason = fmt::format("{} {}, and {}", algorithm.name, order_text(algorithm.order),
+                         "this reduction is not commutative or has to be reproducible (UNISONO_REPRODUCIBLE)");
   if (reason.empty()) return Status::success();
   return Status(ErrorCode::argument,
                 fmt::format("UNISONO_PLAN: \"{}\" cannot be followed for {} of {} among {} ranks: {}. There are {}",
@@ -120,7 +128,8 @@ Plan Planner::make(const Choice& choice, const Query& query, const Place& place)
     plan.window = tiling_for(query.crowded, plan.schedule->stage_slots).window;
   }
   const uint64_t tiling = hash_combine(static_cast<uint64_t>(plan.tile_bytes), static_cast<uint64_t>(plan.window));
-  plan.agreement = static_cast<uint32_t>(hash_combine(hash_text(plan.algorithm->name), tiling));
+  const uint64_t order = adds(query.collective) ? static_cast<uint64_t>(query.order) : 0;
+  plan.agreement = static_cast<uint32_t>(hash_combine(hash_text(plan.algorithm->name), tiling + order));
   return plan;
 }
 
@@ -141,7 +150,7 @@ int64_t Planner::tile_bytes_for(const Schedule& schedule, const Query& query) co
 
 size_t Planner::KeyHash::operator()(const PlanKey& key) const {
   const uint64_t place = hash_combine(static_cast<uint64_t>(key.ranks) << 32 | key.rank, key.root);
-  return hash_combine(place, static_cast<uint64_t>(key.choice) * 2 + key.crowded);
+  return hash_combine(place, static_cast<uint64_t>(key.choice) * 8 + static_cast<uint64_t>(key.order) * 2 + key.crowded);
 }
 
 size_t Planner::KeyHash::operator()(const ScheduleKey& key) const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "algorithms/catalogue.hpp"
 #include "base/sizes.hpp"
 #include "unisono/types.hpp"
 
@@ -14,12 +15,13 @@ struct Query {
   int ranks = 1;
   int rank = 0;
   int root = 0;                 // read by rooted collectives only
-  int64_t bytes = 0;            // all_reduce, reduce, broadcast: the data; the others: one piece, the longest
+  int64_t bytes = 0;            // all_reduce, reduce, broadcast, scans: the data; the others: one piece, the longest
   bool crowded = false;         // more ranks than usable cores
   bool peer_reads = false;      // ranks may read each other's own memory
   bool coalesced = false;       // the data lies in many places, which peers do not know: no algorithm that reads there is chosen
   bool mapped = false;          // all buffers of this call lie in memory that everybody has mapped
   bool neighbours = true;       // all ranks have each other's lanes mapped; otherwise they have links
+  Order order = Order::own;     // reductions: how strict the order of additions has to be
   int64_t set_bytes = 128_KiB;  // what one slot set of a lane holds: all slots of a tile have to fit
 
   bool operator==(const Query&) const = default;

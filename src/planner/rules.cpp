@@ -20,6 +20,7 @@ constexpr std::string_view why_peer_reads = "few ranks may read each other's own
 constexpr std::string_view why_alone = "with two ranks there are no additions to share out";
 constexpr std::string_view why_shared = "the additions are shared out among the ranks";
 constexpr std::string_view why_doubling = "over links, little data: fewest rounds";
+constexpr std::string_view why_ordered = "over links, in the order of the ranks, which a ring does not keep";
 constexpr std::string_view why_ring = "over links, much data: every link is busy all the time";
 
 // clang-format off
@@ -36,6 +37,7 @@ constexpr Rule rules[] = {
     {all_reduce,     unlimited,   When::always,  any,  "two_shot",        why_two_shot},
     {all_reduce,     32_KiB,      When::always,  any,  "doubling",        why_doubling},
     {all_reduce,     unlimited,   When::always,  any,  "ring",            why_ring},
+    {all_reduce,     unlimited,   When::always,  any,  "doubling",        why_ordered},
 
     {all_gather,     slot,        When::roomy,   any,  "slot",            why_slot},
     {all_gather,     combine,     When::crowded, any,  "combine",         why_combine},

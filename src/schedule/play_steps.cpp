@@ -148,12 +148,13 @@ Status Player::read_peer(int strand, const Step& step) {
 Status Player::reduce_peers(int strand, const Step& step) {
   const int me = strands_[strand].rank, ranks = combined_ranks(step.kind, me, ranks_);
   operands_.resize(static_cast<size_t>(ranks));
-  for (int peer = 0; peer < ranks; ++peer)
-    RETURN_IF_ERROR(peer == me ? read(strand, step.own, operands_[peer]) : read_remote(strand, peer, step.source, operands_[peer]));
-  const int length = operands_[me < ranks ? me : 0].length;
-  for (int peer = 0; peer < ranks; ++peer)
-    if (operands_[peer].length != length)
+  const int reference = me < ranks ? me : 0;
+  if (me < ranks) RETURN_IF_ERROR(read(strand, step.own, operands_[me]));
+  for (int peer = 0; peer < ranks; ++peer) {
+    if (peer != me) RETURN_IF_ERROR(read_remote(strand, peer, step.source, operands_[peer]));
+    if (operands_[peer].length != operands_[reference].length)
       return fail(strand, fmt::format("what rank {} gives is a chunk of different length", peer));
+  }
   return write(strand, step.target, combine_canonically(operands_));
 }
 

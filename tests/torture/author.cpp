@@ -55,6 +55,7 @@ void Author::choose_world() {
   settings.warn_after_s = 15;
   settings.cores = dice_.one_of<int64_t>({0, 1, 64});
   settings.tile_bytes = dice_.one_of<int64_t>({0, 0, 0, 64, 100, 4096, 10'000});
+  settings.reproducible = dice_.chance(10);
   settings.spin_us = dice_.one_of<int64_t>({50, 50, 0, 1, 1000});
   settings.peer_reads = dice_.one_of({"auto", "auto", "on", "off"});
 }
@@ -68,7 +69,8 @@ void Author::choose_plan() {
     std::vector<const Algorithm*> possible;
     for (const Algorithm& algorithm : catalogue())
       if (algorithm.collective == collective &&
-          (program_.settings.peer_reads != "off" || !includes(algorithm.need, Need::peer_reads)))
+          (program_.settings.peer_reads != "off" || !includes(algorithm.need, Need::peer_reads)) &&
+          (!program_.settings.reproducible || algorithm.order == Order::tree))
         possible.push_back(&algorithm);
     const Algorithm* algorithm = algorithms_[collective] = dice_.pick(possible);
     const int64_t capacity = capacity_of(algorithm->path);

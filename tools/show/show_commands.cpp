@@ -69,6 +69,7 @@ int explain_line(const ExplainLine& line) {
   request.query.bytes = *bytes;
   request.query.crowded = line.ranks > cores;
   request.query.peer_reads = line.peer_reads ? *line.peer_reads : settings->peer_reads != "off" && siblings_may_read();
+  if (settings->reproducible) request.query.order = Order::tree;
   request.rules = *rules;
   auto text = explain(request);
   if (!text.ok()) return complain("explain", text.status());
