@@ -115,7 +115,7 @@ std::vector<Wrong> wrong_announcements() {
           {"dtype, far", wrong([](Announcement& one) { one.dtype = static_cast<DType>(0xff); })},
           {"op", wrong([](Announcement& one) { one.op = static_cast<ReduceKind>(all_reduce_kinds().size()); })},
           {"op, far", wrong([](Announcement& one) { one.op = static_cast<ReduceKind>(0xff); })},
-          {"purpose", wrong([](Announcement& one) { one.purpose = static_cast<Purpose>(2); })}};
+          {"purpose", wrong([](Announcement& one) { one.purpose = static_cast<Purpose>(3); })}};
 }
 
 // In a child, since what is looked up beyond the end of a table may be anything.

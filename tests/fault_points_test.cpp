@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <regex>
 
 #include "dialects/default_world.hpp"
@@ -17,6 +18,7 @@ namespace {
 const std::vector<std::string> joining_points = {"before_join", "join_said_hello", "join_mapped", "joined"};
 const std::vector<std::string> working_points = {
     "group_published", "before_announcement", "announced", "run_step", "exchange_shown", "exchange_seen", "exchange_combined", "before_finish"};
+const std::vector<std::string> other_points = {"mail_written", "mail_published", "mail_read", "agree_said"};
 
 constexpr int calls = 6;             // more than passages of any point, so that whoever dies does so before the last
 constexpr int rounds = 2 + calls;    // joining, making a group, and the calls on it
@@ -38,13 +40,37 @@ class FaultPoints : public ::testing::Test {
   }
 };
 
+// What the ranks do again and again.
+using Deed = std::function<void(const GroupHandle& group, const CallChoice& call)>;
+
+void call_once(const GroupHandle& group, const CallChoice& call) {
+  Scratch scratch;
+  make_call(group, scratch, call);
+}
+
+// A letter to the next rank and one from the rank before, and a call, since letters alone do not concern everybody.
+void pass_letters(const GroupHandle& group, const CallChoice& call) {
+  const int me = distributed::get_rank(group), ranks = distributed::get_world_size(group);
+  std::vector<float> given(static_cast<size_t>(call.count)), got(given.size());
+  WorkPtr work = distributed::isend(view(given), 0, {.group = group, .group_peer = (me + 1) % ranks});
+  distributed::recv(view(got), {}, {.group = group, .group_peer = (me + ranks - 1) % ranks});
+  work->wait();
+  distributed::barrier({.group = group});
+}
+
+void agree_and_meet(const GroupHandle& group, const CallChoice&) {
+  EXPECT_TRUE(distributed::agree(true, group));
+  distributed::barrier({.group = group});
+}
+
 struct Fault {
   std::string point;
   int passage = 1, victim = 0, ranks = 4;
   CallChoice call;
+  Deed deed = call_once;
 };
 
-void live(int rank, const WorldChoice& choice, const CallChoice& call, const Outcomes& outcomes) {
+void live(int rank, const WorldChoice& choice, const Fault& fault, const Outcomes& outcomes) {
   Result<std::shared_ptr<World>> world = Status(ErrorCode::internal, "not tried");
   outcomes.note(rank, 0, [&] {
     world = join_as(rank, choice.size, choice.job, choice.settings);
@@ -56,10 +82,8 @@ void live(int rank, const WorldChoice& choice, const CallChoice& call, const Out
   std::vector<int> everybody;
   for (int member = 0; member < choice.size; ++member) everybody.push_back(member);
   bool ok = outcomes.note(rank, 1, [&] { group = distributed::new_group(everybody); }).code == ErrorCode::ok;
-  for (int round = 2; ok && round < rounds; ++round) {
-    Scratch scratch;
-    ok = outcomes.note(rank, round, [&] { make_call(group, scratch, call); }).code == ErrorCode::ok;
-  }
+  for (int round = 2; ok && round < rounds; ++round)
+    ok = outcomes.note(rank, round, [&] { fault.deed(group, fault.call); }).code == ErrorCode::ok;
   (*world)->leave();
 }
 
@@ -94,7 +118,7 @@ bool expect_told(const Fault& fault) {
   WorldChoice choice{.size = fault.ranks};
   choice.settings.join_timeout_s = join_timeout_s;
   choice.settings.fault = fmt::format("{}:{}:{}", fault.point, fault.passage, fault.victim);
-  Children children(fault.ranks, [&](int rank) { live(rank, choice, fault.call, outcomes); });
+  Children children(fault.ranks, [&](int rank) { live(rank, choice, fault, outcomes); });
   std::vector<Ending> endings = children.wait();
   const bool killed = endings[static_cast<size_t>(fault.victim)].killed_by(SIGKILL);
   for (int rank = 0; rank < fault.ranks; ++rank) {
@@ -123,6 +147,7 @@ std::vector<std::pair<int, int>> victims_and_ranks() {
 TEST(FaultPointNames, are_those_of_the_sources) {
   std::set<std::string> named(joining_points.begin(), joining_points.end()), found;
   named.insert(working_points.begin(), working_points.end());
+  named.insert(other_points.begin(), other_points.end());
   const std::regex use("FAULT_POINT\\(\"([a-z_]+)\"\\)");
   for (const auto& entry : std::filesystem::recursive_directory_iterator(UNISONO_SOURCE_DIRECTORY "/src")) {
     if (!entry.is_regular_file()) continue;
@@ -146,6 +171,20 @@ TEST_P(FaultPointsAtWork, kill_one_rank_and_tell_the_others) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, FaultPointsAtWork, ::testing::ValuesIn(working_points), [](const auto& info) { return info.param; });
+
+class FaultPointsOfOthers : public FaultPoints, public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(FaultPointsOfOthers, kill_one_rank_and_tell_the_others) {
+  int deaths = 0;
+  const Deed deed = GetParam().starts_with("mail_") ? pass_letters : agree_and_meet;
+  for (auto [victim, ranks] : victims_and_ranks())
+    for (int64_t count : {8, 100'000})
+      for (int passage = 1; passage <= 4 && !HasFailure(); ++passage)
+        deaths += expect_told({GetParam(), passage, victim, ranks, {.count = count}, deed});
+  EXPECT_GT(deaths, 0) << "nobody ever came to " << GetParam();
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, FaultPointsOfOthers, ::testing::ValuesIn(other_points), [](const auto& info) { return info.param; });
 
 class FaultPointsOfJoining : public FaultPoints, public ::testing::WithParamInterface<std::string> {};
 

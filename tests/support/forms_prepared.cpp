@@ -9,7 +9,16 @@ namespace {
 // A prepared call that was started, as the Work that a trial waits for.
 class PreparedWork final : public Work {
  public:
-  explicit PreparedWork(Prepared prepared) : prepared_(std::move(prepared)) { prepared_.start(); }
+  // On a broken group there is nothing to prepare; other calls say so when they are waited for.
+  template <typename Prepare>
+  explicit PreparedWork(Prepare prepare) {
+    try {
+      prepared_ = prepare();
+      prepared_.start();
+    } catch (const Error& error) {
+      status_ = error.status();
+    }
+  }
   bool wait(std::optional<double> timeout_s) override {
     if (!prepared_.is_started()) {
       throw_if_error(status_);
@@ -32,15 +41,16 @@ class PreparedWork final : public Work {
 };
 
 // Started or run, as the trial has it.
-WorkPtr begin(const Scene& scene, Prepared prepared) {
-  if (scene.trial.async_op) return std::make_shared<PreparedWork>(std::move(prepared));
-  prepared.run();
+template <typename Prepare>
+WorkPtr begin(const Scene& scene, Prepare prepare) {
+  if (scene.trial.async_op) return std::make_shared<PreparedWork>(prepare);
+  prepare().run();
   return nullptr;
 }
 
 Started start_all_reduce(const Scene& scene) {
   auto data = guarded(scene.trial.dtype, scene.mine(), 0, scene.trial.count);
-  WorkPtr work = begin(scene, distributed::prepare_all_reduce(data->view(), {.op = scene.trial.op, .group = scene.handle()}));
+  WorkPtr work = begin(scene, [&] { return distributed::prepare_all_reduce(data->view(), {.op = scene.trial.op, .group = scene.handle()}); });
   return {work, nullptr, [scene, data] {
             data->expect(scene.reduced(), 0, "tensor");
             data->expect_guards("tensor");
@@ -51,7 +61,7 @@ Started start_all_gather_into_tensor(const Scene& scene) {
   const int64_t count = scene.trial.count;
   auto input = guarded(scene.trial.dtype, scene.mine(), 0, count), output = guarded(scene.trial.dtype, count * scene.ranks());
   WorkPtr work =
-      begin(scene, distributed::prepare_all_gather_into_tensor(output->view(), input->view(), {.group = scene.handle()}));
+      begin(scene, [&] { return distributed::prepare_all_gather_into_tensor(output->view(), input->view(), {.group = scene.handle()}); });
   return {work, nullptr, [scene, input, output, count] {
             input->expect(scene.mine(), 0, "input");
             for (int rank = 0; rank < scene.ranks(); ++rank) output->expect(rank * count, count, scene.given(rank), 0, "output");
@@ -74,7 +84,7 @@ Started start_all_to_all(const Scene& scene) {
     sent.push_back(inputs.back()->view());
     received.push_back(outputs.back()->view());
   }
-  WorkPtr work = begin(scene, distributed::prepare_all_to_all(received, sent, {.group = scene.handle()}));
+  WorkPtr work = begin(scene, [&] { return distributed::prepare_all_to_all(received, sent, {.group = scene.handle()}); });
   return {work, nullptr, [scene, inputs, outputs, starts] {
             for (size_t peer = 0; peer < outputs.size(); ++peer) {
               outputs[peer]->expect(scene.given(static_cast<int>(peer)), starts[peer], "element " + std::to_string(peer));
