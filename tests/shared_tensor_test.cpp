@@ -39,9 +39,15 @@ int64_t* numbers(const Tensor& tensor) { return static_cast<int64_t*>(tensor.dat
 void fill(const Tensor& tensor, int rank, int64_t first = 0) {
   for (int64_t index = 0; index < tensor.count(); ++index) numbers(tensor)[index] = rank * 1'000'000 + first + index;
 }
-void expect_from(const Tensor& tensor, int64_t begin, int64_t count, int rank, int64_t first, const char* what) {
-  for (int64_t index = 0; index < count; ++index)
-    ASSERT_EQ(numbers(tensor)[begin + index], rank * 1'000'000 + first + index) << what << " at " << index;
+// A stretch of numbers that a rank filled in, as its `first` and those after it.
+struct Given {
+  int64_t begin, count;
+  int rank;
+  int64_t first = 0;
+};
+void expect_from(const Tensor& tensor, const Given& run, const char* what) {
+  for (int64_t index = 0; index < run.count; ++index)
+    ASSERT_EQ(numbers(tensor)[run.begin + index], run.rank * 1'000'000 + run.first + index) << what << " at " << index;
 }
 void expect_sum(const Tensor& tensor, int size, int64_t first, const char* what) {
   const int64_t ranks = size * (size - 1) / 2 * 1'000'000;
@@ -61,27 +67,27 @@ void try_all(TestWorld& world, Sharing sharing, int64_t count, int round) {
   fill(one, me);
   auto [sum, handle] = comm_func::all_reduce(one);  // not in place, from shared to private memory
   expect_sum(sum, size, 0, "comm_func all_reduce");
-  expect_from(one, 0, count, me, 0, "its input");
+  expect_from(one, {0, count, me, 0}, "its input");
 
   distributed::all_gather_into_tensor(many, one);
-  for (int rank = 0; rank < size; ++rank) expect_from(many, rank * count, count, rank, 0, "all_gather");
+  for (int rank = 0; rank < size; ++rank) expect_from(many, {rank * count, count, rank, 0}, "all_gather");
 
   fill(many, me);
   distributed::reduce_scatter_tensor(other, many);
   expect_sum(other, size, me * count, "reduce_scatter");
   distributed::all_to_all_single(others, many);
-  for (int rank = 0; rank < size; ++rank) expect_from(others, rank * count, count, rank, me * count, "all_to_all");
+  for (int rank = 0; rank < size; ++rank) expect_from(others, {rank * count, count, rank, me * count}, "all_to_all");
 
   fill(one, me);
   distributed::reduce(one, root);
   if (me == root)
     expect_sum(one, size, 0, "reduce");
   else
-    expect_from(one, 0, count, me, 0, "reduce");
+    expect_from(one, {0, count, me, 0}, "reduce");
 
   fill(one, me);
   distributed::broadcast(one, {.src = root});
-  expect_from(one, 0, count, root, 0, "broadcast");
+  expect_from(one, {0, count, root, 0}, "broadcast");
 
   fill(one, me);
   distributed::scan(one);
@@ -92,7 +98,7 @@ void try_all(TestWorld& world, Sharing sharing, int64_t count, int round) {
   std::vector<TensorView> parts;
   for (int rank = 0; rank < size && me == root; ++rank) parts.push_back({numbers(many) + rank * count, DType::int64, Shape{count}});
   distributed::scatter(other, parts, {.src = root});
-  expect_from(other, 0, count, root, me * count, "scatter");
+  expect_from(other, {0, count, root, me * count}, "scatter");
 }
 
 void for_each_sharing(TestWorld& world) {
@@ -134,7 +140,7 @@ TEST(SharedTensors, are_not_read_after_the_call) {
       fill(mine, world.rank(), round);
       distributed::all_gather_into_tensor(all, mine);
       fill(mine, 99);
-      for (int rank = 0; rank < world.ranks(); ++rank) expect_from(all, rank * 50'000, 50'000, rank, round, "all_gather");
+      for (int rank = 0; rank < world.ranks(); ++rank) expect_from(all, {rank * 50'000, 50'000, rank, round}, "all_gather");
       if (::testing::Test::HasFatalFailure()) return;
     }
   });
@@ -163,7 +169,7 @@ TEST(SharedTensors, are_sent_from_rank_to_rank) {
       distributed::send(tensor, 1);
     } else {
       distributed::recv(tensor, 0);
-      expect_from(tensor, 0, tensor.count(), 7, 0, "letter");
+      expect_from(tensor, {0, tensor.count(), 7, 0}, "letter");
     }
   });
 }
