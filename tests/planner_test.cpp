@@ -81,12 +81,6 @@ TEST(Rules, what_counts_is_all_that_a_rank_shows) {
   EXPECT_EQ(choice({.collective = Collective::gather, .ranks = 9, .bytes = 8_KiB}), "slot");
 }
 
-TEST(Rules, buffers_that_everybody_has_mapped_are_not_staged) {
-  EXPECT_EQ(choice({.collective = Collective::all_reduce, .ranks = 4, .bytes = 64_MiB, .mapped = true}),
-            "two_shot_direct");
-  EXPECT_EQ(choice({.collective = Collective::all_gather, .ranks = 4, .bytes = 64_KiB, .mapped = true}), "direct_read");
-}
-
 TEST(Rules, links_are_used_only_where_there_is_nothing_else) {
   Query query{.collective = Collective::all_reduce, .ranks = 4, .bytes = 32_KiB, .neighbours = false};
   EXPECT_EQ(choice(query), "doubling");

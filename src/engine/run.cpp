@@ -61,6 +61,7 @@ Status Run::prepare(const Call& call, const Assignment& assignment) {
   tiles_ = std::max<int64_t>((longest + assignment_.tile_bytes - 1) / assignment_.tile_bytes, 1);
   scratch_.resize(static_cast<size_t>(schedule.scratch_chunks * longest));
   sources_.resize(static_cast<size_t>(lanes_.members()));
+  read_.resize(sources_.size());
   if (uses_links_ && call.op.kind == ReduceKind::user) receipt_.resize(static_cast<size_t>(longest));
   if (reads_peers_) landing_.resize(static_cast<size_t>(lanes_.members() * landing_bytes));
   choose_what_to_show();
@@ -270,12 +271,16 @@ bool Run::reduce_private_memory(const Step& step, int64_t tile) {
     for (int peer = 0; peer < combined; ++peer) {
       if (peer == lanes_.me()) continue;
       const uint64_t address = peer_address(step, peer, own.bytes);
+      if (address == 0) return false;
       std::byte* landing = landing_.data() + peer * landing_bytes;
-      if (address == 0 || !read_private(peer, landing, address + static_cast<uint64_t>(done), bytes)) return false;
+      const std::byte*& read = read_[static_cast<size_t>(peer)];
+      read = arena_memory_of(lanes_.member(peer), address + static_cast<uint64_t>(done), bytes);  // shared tensors lie there
+      if (!read && !read_private(peer, landing, address + static_cast<uint64_t>(done), bytes)) return false;
+      if (!read) read = landing;
     }
     in_step(own.from(done, bytes), target.from(done, bytes), [&](const std::byte* mine, std::byte* to, int64_t at, int64_t length) {
       for (int peer = 0; peer < combined; ++peer)
-        sources[static_cast<size_t>(peer)] = peer == lanes_.me() ? mine : landing_.data() + peer * landing_bytes + at;
+        sources[static_cast<size_t>(peer)] = peer == lanes_.me() ? mine : read_[static_cast<size_t>(peer)] + at;
       reduce(call_->reduction(lanes_.members()), {.target = to, .sources = sources, .count = length / element_bytes(call_->dtype)});
     });
   }

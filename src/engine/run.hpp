@@ -110,6 +110,7 @@ class Run {
   std::vector<PendingSend> sends_;
   std::vector<std::byte> scratch_, landing_, receipt_;
   std::vector<const void*> sources_;
+  std::vector<const std::byte*> read_;  // by peer: where what was read of its memory lies
   Status failure_;
 };
 

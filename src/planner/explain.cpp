@@ -55,7 +55,6 @@ std::string situation_text(const Query& query) {
   if (has_root(query.collective)) text += fmt::format(", root {}", query.root);
   if (query.crowded) text += ", more ranks than cores";
   if (query.peer_reads) text += ", peer reads permitted";
-  if (query.mapped) text += ", buffers mapped by everybody";
   if (!query.neighbours) text += ", over links";
   if (query.order == Order::tree && adds(query.collective)) text += ", reproducible";
   return text;

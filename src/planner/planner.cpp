@@ -19,7 +19,7 @@ Need available_to(const Query& query) {
   const bool alone = query.ranks == 1;  // there is nobody to reach
   Need available = Need::links;
   if (alone || query.neighbours) available = available | Need::peer_memory;
-  if (!query.coalesced && (alone || (query.neighbours && (query.peer_reads || query.mapped)))) available = available | Need::peer_reads;
+  if (!query.coalesced && (alone || (query.neighbours && query.peer_reads))) available = available | Need::peer_reads;
   return available;
 }
 
@@ -35,8 +35,6 @@ bool applies(When when, const Query& query) {
       return !query.crowded;
     case When::crowded:
       return query.crowded;
-    case When::mapped:
-      return query.mapped;
   }
   return false;
 }

@@ -12,7 +12,6 @@ constexpr int64_t combine = capacity_of(Path::combine);
 
 constexpr std::string_view why_slot = "little data: one visit to each peer, and nothing but the data travels";
 constexpr std::string_view why_combine = "more ranks than cores: each rank is woken once";
-constexpr std::string_view why_mapped = "everybody has the buffers mapped: nothing needs to be staged";
 constexpr std::string_view why_direct = "one round, and each byte is staged once";
 constexpr std::string_view why_one_shot = "with two ranks, one round is worth more than half the bytes";
 constexpr std::string_view why_two_shot = "each byte is staged once each way, whatever the number of ranks";
@@ -28,7 +27,6 @@ constexpr Rule rules[] = {
     // collective     up to        when         ranks  algorithm           why
     {all_reduce,     slot,        When::roomy,   any,  "slot",            why_slot},
     {all_reduce,     combine,     When::crowded, any,  "combine",         why_combine},
-    {all_reduce,     unlimited,   When::mapped,  any,  "two_shot_direct", why_mapped},
     {all_reduce,     2_MiB - 1,   When::roomy,   2,    "one_shot",        why_one_shot},
     {all_reduce,     32_MiB,      When::roomy,   2,    "two_shot_direct", why_peer_reads},
     {all_reduce,     16_MiB,      When::roomy,   2,    "one_shot",        why_one_shot},
@@ -41,14 +39,12 @@ constexpr Rule rules[] = {
 
     {all_gather,     slot,        When::roomy,   any,  "slot",            why_slot},
     {all_gather,     combine,     When::crowded, any,  "combine",         why_combine},
-    {all_gather,     unlimited,   When::mapped,  any,  "direct_read",     why_mapped},
     {all_gather,     16_MiB,      When::roomy,   2,    "direct_read",     why_peer_reads},
     {all_gather,     unlimited,   When::always,  any,  "direct",          why_direct},
     {all_gather,     unlimited,   When::always,  any,  "ring",            why_ring},
 
     {reduce_scatter, slot,        When::roomy,   any,  "slot",            why_slot},
     {reduce_scatter, combine,     When::crowded, any,  "combine",         why_combine},
-    {reduce_scatter, unlimited,   When::mapped,  any,  "direct_read",     why_mapped},
     {reduce_scatter, unlimited,   When::roomy,   2,    "direct_read",     why_peer_reads},
     {reduce_scatter, unlimited,   When::always,  any,  "direct",          why_direct},
     {reduce_scatter, unlimited,   When::always,  any,  "ring",            why_ring},
@@ -60,22 +56,18 @@ constexpr Rule rules[] = {
 
     {scatter,        slot,        When::roomy,   any,  "slot",            why_slot},
     {scatter,        combine,     When::crowded, any,  "combine",         why_combine},
-    {scatter,        unlimited,   When::mapped,  any,  "direct_read",     why_mapped},
     {scatter,        unlimited,   When::always,  any,  "direct",          why_direct},
 
     {gather,         slot,        When::roomy,   any,  "slot",            why_slot},
     {gather,         combine,     When::crowded, any,  "combine",         why_combine},
-    {gather,         unlimited,   When::mapped,  any,  "direct_read",     why_mapped},
     {gather,         unlimited,   When::always,  any,  "direct",          why_direct},
 
     {broadcast,      slot,        When::roomy,   any,  "slot",            why_slot},
     {broadcast,      combine,     When::crowded, any,  "combine",         why_combine},
-    {broadcast,      unlimited,   When::mapped,  any,  "direct_read",     why_mapped},
     {broadcast,      unlimited,   When::always,  any,  "direct",          why_direct},
 
     {all_to_all,     slot,        When::roomy,   any,  "slot",            why_slot},
     {all_to_all,     combine,     When::crowded, any,  "combine",         why_combine},
-    {all_to_all,     unlimited,   When::mapped,  any,  "direct_read",     why_mapped},
     {all_to_all,     unlimited,   When::always,  any,  "direct",          why_direct},
 
     {scan,           slot,        When::roomy,   any,  "slot",            why_slot},

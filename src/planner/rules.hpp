@@ -17,7 +17,6 @@ enum class When : uint8_t {
   always,
   roomy,    // every rank has a core
   crowded,  // more ranks than cores
-  mapped,   // all buffers lie in memory that everybody has mapped
 };
 
 struct Rule {
