@@ -13,6 +13,7 @@ std::span<const Form> exchange_forms();  // gather and all_to_all of both
 std::span<const Form> coalesced_forms();
 std::span<const Form> scan_forms();      // of both
 std::span<const Form> prepared_forms();
+std::span<const Form> letter_forms();     // of both
 
 // The length of each rank's piece in the uneven forms, around `count`; some are empty.
 inline int64_t uneven_count(int64_t count, int rank) { return count * (rank % 3) / 2 + rank % 2; }

@@ -12,7 +12,8 @@ namespace {
 std::vector<Form> collect_forms() {
   std::vector<Form> forms;
   for (std::span<const Form> part :
-       {distributed_forms(), comm_func_forms(), exchange_forms(), coalesced_forms(), prepared_forms(), scan_forms()})
+       {distributed_forms(), comm_func_forms(), exchange_forms(), coalesced_forms(), prepared_forms(), scan_forms(),
+        letter_forms()})
     forms.insert(forms.end(), part.begin(), part.end());
   return forms;
 }
