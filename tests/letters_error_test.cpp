@@ -178,6 +178,30 @@ TEST(LetterErrors, what_a_rank_sent_before_it_left_can_still_be_received) {
   });
 }
 
+// Who leaves in good order has said all it had to say; the others may still send.
+TEST(LetterErrors, a_receive_from_anybody_waits_for_whoever_is_left) {
+  for_each_way(ranks(3), [](TestWorld& world) {
+    GroupHandle group = distributed::new_group({0, 1, 2});
+    std::vector<int32_t> data(short_count, world.rank());
+    if (world.rank() == 2) distributed::destroy_process_group(group);
+    distributed::barrier();
+    if (world.rank() == 0) {
+      WorkPtr work = distributed::irecv(view(data), {}, {.group = group});
+      EXPECT_THROW(work->wait(0.05), TimeoutError);
+      distributed::barrier();
+      work->wait();
+      EXPECT_EQ(work->source_rank(), 1);
+      distributed::barrier();
+      expect_has(text_of<PeerLostError>([&] { distributed::recv(view(data), {}, {.group = group}); }), "left the group");
+    } else {
+      distributed::barrier();
+      if (world.rank() == 1) distributed::send(view(data), 0, {.group = group});
+      if (world.rank() == 1) distributed::destroy_process_group(group);
+      distributed::barrier();
+    }
+  });
+}
+
 TEST(LetterErrors, leaving_ends_letters_under_way) {
   for_each_way(ranks(2), [](TestWorld& world) {
     GroupHandle pair = distributed::new_group({0, 1});

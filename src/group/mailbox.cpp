@@ -212,13 +212,21 @@ Status Mailbox::examine() {
 
 bool Mailbox::is_gone(int member) const { return lanes_.left(lanes_.me(), member).load(std::memory_order_acquire) != still_here; }
 
-// The member that this letter waits for in vain, or -1. Who receives from anybody waits for everybody.
+// The member that this letter waits for in vain, or -1. Who receives from anybody waits for whoever is left; but one that
+// died may have been the one that was to send.
 int Mailbox::gone_peer(const Letter& letter) const {
   const int peer = letter.sends() || letter.source == any_source ? letter.peer : letter.source;
   if (peer != any_source) return is_gone(peer) ? peer : -1;
-  for (int member = 0; member < lanes_.members(); ++member)
-    if (member != lanes_.me() && is_gone(member)) return member;
-  return -1;
+  int left = -1;
+  bool nobody_is_left = true;
+  for (int member = 0; member < lanes_.members(); ++member) {
+    if (member == lanes_.me()) continue;
+    const uint32_t mark = lanes_.left(lanes_.me(), member).load(std::memory_order_acquire);
+    if (mark == has_died) return member;
+    nobody_is_left &= mark == has_left;
+    if (mark == has_left) left = member;
+  }
+  return nobody_is_left ? left : -1;
 }
 
 Status Mailbox::lost(const Letter& letter, int member) const {
