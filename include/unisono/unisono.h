@@ -7,7 +7,8 @@
  *   - `work` NULL: the call is over when the function returns. Otherwise the function returns at once, *work is a promise to be
  *     waited for and freed, and all memory that was given must live until then; arrays of pointers and of counts need not.
  *     After an error *work is NULL.
- *   - Counts are elements of `dtype`. `input` and `output` may be the same memory, or must not overlap.
+ *   - Counts are elements of `dtype`. Input and output may be the same memory, or one may be this rank's place in the other
+ *     where that is for all ranks; otherwise they must not overlap, and those of all_to_all never.
  *   - A rank outside the group may call: nothing happens, and it gets UNISONO_OK and a work that is over.
  *   - `timeout_s` 0 is the default: that of the group, or for a wait as long as the call takes. Negative ones are errors.
  *   - Any thread may call; calls on one group happen in the order made. */
@@ -126,7 +127,7 @@ unisono_status unisono_group_to_world(const unisono_group* group, int rank, int*
 unisono_status unisono_group_from_world(const unisono_group* group, int world_rank, int* rank);
 /* A group of these ranks of the world, in this order; count 0: of all. `name` NULL: one is made. The members call; others may. */
 unisono_status unisono_group_new(const int* world_ranks, int count, const char* name, double timeout_s, unisono_group** made);
-/* Every rank of `group` calls; those with the same colour form a group, ordered by key and then by rank. Negative: none for me. */
+/* Every rank of `group` calls; those of the same colour form a group, ordered by key and then by rank. Negative: none. */
 unisono_status unisono_group_split(const unisono_group* group, int colour, int key, unisono_group** made);
 /* The group without these ranks and without those that are gone; the others call, also when the group is broken. */
 unisono_status unisono_group_shrink(const unisono_group* group, const int* excluded, int count, unisono_group** made);

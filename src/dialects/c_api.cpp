@@ -16,14 +16,15 @@ constexpr bool same(Enum value, int number) {
   return static_cast<int>(value) == number;
 }
 static_assert(same(ErrorCode::ok, UNISONO_OK) && same(ErrorCode::argument, UNISONO_ARGUMENT_ERROR) &&
-              same(ErrorCode::argument_type, UNISONO_ARGUMENT_TYPE_ERROR) && same(ErrorCode::peer_argument, UNISONO_PEER_ARGUMENT_ERROR) &&
-              same(ErrorCode::mismatch, UNISONO_MISMATCH_ERROR) && same(ErrorCode::peer_lost, UNISONO_PEER_LOST_ERROR) &&
-              same(ErrorCode::timeout, UNISONO_TIMEOUT_ERROR) && same(ErrorCode::revoked, UNISONO_REVOKED_ERROR) &&
-              same(ErrorCode::init, UNISONO_INIT_ERROR) && same(ErrorCode::auth, UNISONO_AUTH_ERROR) &&
-              same(ErrorCode::version, UNISONO_VERSION_ERROR) && same(ErrorCode::resource, UNISONO_RESOURCE_ERROR) &&
-              same(ErrorCode::memory, UNISONO_MEMORY_ERROR) && same(ErrorCode::protocol, UNISONO_PROTOCOL_ERROR) &&
-              same(ErrorCode::corruption, UNISONO_CORRUPTION_ERROR) && same(ErrorCode::state, UNISONO_STATE_ERROR) &&
-              same(ErrorCode::store_lost, UNISONO_STORE_LOST_ERROR) && same(ErrorCode::internal, UNISONO_INTERNAL_ERROR));
+              same(ErrorCode::argument_type, UNISONO_ARGUMENT_TYPE_ERROR) &&
+              same(ErrorCode::peer_argument, UNISONO_PEER_ARGUMENT_ERROR) && same(ErrorCode::mismatch, UNISONO_MISMATCH_ERROR) &&
+              same(ErrorCode::peer_lost, UNISONO_PEER_LOST_ERROR) && same(ErrorCode::timeout, UNISONO_TIMEOUT_ERROR) &&
+              same(ErrorCode::revoked, UNISONO_REVOKED_ERROR) && same(ErrorCode::init, UNISONO_INIT_ERROR) &&
+              same(ErrorCode::auth, UNISONO_AUTH_ERROR) && same(ErrorCode::version, UNISONO_VERSION_ERROR) &&
+              same(ErrorCode::resource, UNISONO_RESOURCE_ERROR) && same(ErrorCode::memory, UNISONO_MEMORY_ERROR) &&
+              same(ErrorCode::protocol, UNISONO_PROTOCOL_ERROR) && same(ErrorCode::corruption, UNISONO_CORRUPTION_ERROR) &&
+              same(ErrorCode::state, UNISONO_STATE_ERROR) && same(ErrorCode::store_lost, UNISONO_STORE_LOST_ERROR) &&
+              same(ErrorCode::internal, UNISONO_INTERNAL_ERROR));
 static_assert(same(DType::boolean, UNISONO_BOOL) && same(DType::int8, UNISONO_INT8) && same(DType::int16, UNISONO_INT16) &&
               same(DType::int32, UNISONO_INT32) && same(DType::int64, UNISONO_INT64) && same(DType::uint8, UNISONO_UINT8) &&
               same(DType::uint16, UNISONO_UINT16) && same(DType::uint32, UNISONO_UINT32) && same(DType::uint64, UNISONO_UINT64) &&
@@ -33,9 +34,10 @@ static_assert(same(DType::boolean, UNISONO_BOOL) && same(DType::int8, UNISONO_IN
               same(DType::float8_e4m3fn, UNISONO_FLOAT8_E4M3FN) && same(DType::float8_e5m2, UNISONO_FLOAT8_E5M2) &&
               same(DType::float8_e4m3fnuz, UNISONO_FLOAT8_E4M3FNUZ) && same(DType::float8_e5m2fnuz, UNISONO_FLOAT8_E5M2FNUZ) &&
               same(DType::float8_e8m0fnu, UNISONO_FLOAT8_E8M0FNU));
-static_assert(same(ReduceKind::sum, UNISONO_SUM) && same(ReduceKind::avg, UNISONO_AVG) && same(ReduceKind::product, UNISONO_PRODUCT) &&
-              same(ReduceKind::min, UNISONO_MIN) && same(ReduceKind::max, UNISONO_MAX) && same(ReduceKind::band, UNISONO_BAND) &&
-              same(ReduceKind::bor, UNISONO_BOR) && same(ReduceKind::bxor, UNISONO_BXOR) && same(ReduceKind::premul_sum, 8));
+static_assert(same(ReduceKind::sum, UNISONO_SUM) && same(ReduceKind::avg, UNISONO_AVG) &&
+              same(ReduceKind::product, UNISONO_PRODUCT) && same(ReduceKind::min, UNISONO_MIN) &&
+              same(ReduceKind::max, UNISONO_MAX) && same(ReduceKind::band, UNISONO_BAND) && same(ReduceKind::bor, UNISONO_BOR) &&
+              same(ReduceKind::bxor, UNISONO_BXOR) && same(ReduceKind::premul_sum, 8));
 
 constexpr int version_number = 10000 * UNISONO_VERSION_MAJOR + 100 * UNISONO_VERSION_MINOR + UNISONO_VERSION_PATCH;
 
@@ -70,7 +72,9 @@ MadeOps& made_ops() {
 
 Status wrong(std::string text) { return {ErrorCode::argument, std::move(text)}; }
 
-unisono_group* hand_out(GroupHandle handle) { return std::make_unique<unisono_group>(unisono_group{std::move(handle)}).release(); }
+unisono_group* hand_out(GroupHandle handle) {
+  return std::make_unique<unisono_group>(unisono_group{std::move(handle)}).release();
+}
 
 template <typename Make>
 unisono_status make_group(unisono_group** made, Make make) {
@@ -143,7 +147,8 @@ Status find_op(unisono_op number, ReduceOp& op) {
   std::lock_guard lock(made.mutex);
   auto found = made.ops.find(number);
   if (found == made.ops.end())
-    return wrong(fmt::format("op is number {}, which there is not: neither one of unisono.h, nor one that was made and not freed", number));
+    return wrong(fmt::format("op is number {}, which there is not: neither one of unisono.h, nor one that was made and not freed",
+                             number));
   op = found->second;
   return Status::success();
 }
@@ -199,7 +204,8 @@ unisono_status unisono_op_premul_sum(double factor, unisono_op* op) {
     c::need("op", op);
     c::MadeOps& made = c::made_ops();
     std::lock_guard lock(made.mutex);
-    if (made.next == INT32_MAX) throw_if_error(unisono::Status(ErrorCode::resource, "so many ops were made that their numbers are used up"));
+    if (made.next == INT32_MAX)
+      throw_if_error(unisono::Status(ErrorCode::resource, "so many ops were made that their numbers are used up"));
     made.ops.emplace(made.next, unisono::ReduceOp::premul_sum(factor));
     *op = made.next++;
   });
@@ -209,7 +215,8 @@ unisono_status unisono_op_free(unisono_op op) {
   return c::guarded([&] {
     c::MadeOps& made = c::made_ops();
     std::lock_guard lock(made.mutex);
-    if (made.ops.erase(op) == 0) throw_if_error(c::wrong(fmt::format("op is number {}, which was not made, or freed already", op)));
+    if (made.ops.erase(op) == 0)
+      throw_if_error(c::wrong(fmt::format("op is number {}, which was not made, or freed already", op)));
   });
 }
 
@@ -273,7 +280,8 @@ unisono_status unisono_group_new(const int* world_ranks, int count, const char* 
 }
 
 unisono_status unisono_group_split(const unisono_group* group, int colour, int key, unisono_group** made) {
-  return c::make_group(made, [&] { return distributed::split_group(c::member_handle(group, "unisono_group_split"), colour, key); });
+  return c::make_group(made,
+                       [&] { return distributed::split_group(c::member_handle(group, "unisono_group_split"), colour, key); });
 }
 
 unisono_status unisono_group_shrink(const unisono_group* group, const int* excluded, int count, unisono_group** made) {
@@ -302,7 +310,9 @@ unisono_status unisono_group_agree(const unisono_group* group, int flag, double 
 }
 
 unisono_status unisono_group_abort(const unisono_group* group, const char* why) {
-  return c::guarded([&] { distributed::abort(c::member_handle(group, "unisono_group_abort"), why ? why : "unisono_group_abort() was called"); });
+  return c::guarded([&] {
+    distributed::abort(c::member_handle(group, "unisono_group_abort"), why ? why : "unisono_group_abort() was called");
+  });
 }
 
 unisono_status unisono_work_wait(unisono_work* work, double timeout_s) {

@@ -1,5 +1,5 @@
-// The C header: collectives and letters. What differs from the torch.distributed dialect, an input beside the output and one
-// buffer for all ranks, is made into a Call here; the rest is handed on.
+// The C header: collectives and letters. What differs from the torch.distributed dialect, an input beside the output
+// and one buffer for all ranks, is made into a Call here; the rest is handed on.
 #include <fmt/core.h>
 
 #include <array>
@@ -19,9 +19,7 @@ TensorView Understood::view_for_all(const void* data, int64_t count) const {
   return view(data, all);
 }
 
-Call Understood::call(Collective kind, int64_t count) const {
-  return distributed::make_call(kind, view(nullptr, count), op);
-}
+Call Understood::call(Collective kind, int64_t count) const { return distributed::make_call(kind, view(nullptr, count), op); }
 
 Status understand(const Given& given, Understood& understood) {
   if (given.dtype) RETURN_IF_ERROR(find_dtype(*given.dtype, understood.dtype));
@@ -59,7 +57,8 @@ auto check_given_all(const Argument (&arguments)[number]) {
 }
 
 Status check_two(const char* one, const TensorView& output, const char* other, const TensorView& input) {
-  return output.data == input.data && output.count() == input.count() ? Status::success() : check_apart(one, output, other, input);
+  return output.data == input.data && output.count() == input.count() ? Status::success()
+                                                                      : check_apart(one, output, other, input);
 }
 
 struct Buffers {
@@ -73,7 +72,8 @@ struct Buffers {
 // all_reduce and the scans.
 unisono_status reduce_data(const Given& given, const Buffers& buffers) noexcept {
   return collective(given, [&](const Understood& understood) {
-    const TensorView input = understood.view(buffers.given(), buffers.count), output = understood.view(buffers.output, buffers.count);
+    const TensorView input = understood.view(buffers.given(), buffers.count),
+                     output = understood.view(buffers.output, buffers.count);
     Call call = understood.call(given.kind, buffers.count);
     Status checked = check_writable("output", output);
     if (checked.ok()) checked = check_two("output", output, "input", input);
@@ -90,7 +90,8 @@ WorkPtr reduce_to(const Understood& understood, const Buffers& buffers, int grou
   Call call = understood.call(Collective::reduce, buffers.count);
   call.shape = {buffers.count};
   call.compare_shapes = true;
-  const TensorView input = understood.view(buffers.given(), buffers.count), output = understood.view(buffers.output, buffers.count);
+  const TensorView input = understood.view(buffers.given(), buffers.count),
+                   output = understood.view(buffers.output, buffers.count);
   auto check = [&]() -> Status {
     RETURN_IF_ERROR(distributed::find_root("dst", 0, group_dst, understood.group, call.root));
     const bool is_root = call.root == understood.me();
@@ -108,7 +109,8 @@ WorkPtr reduce_to(const Understood& understood, const Buffers& buffers, int grou
 
 WorkPtr scatter_from(const Understood& understood, const Buffers& buffers, int group_src) {
   Call call = understood.call(Collective::scatter, buffers.count);
-  const TensorView input = understood.view_for_all(buffers.input, buffers.count), output = understood.view(buffers.output, buffers.count);
+  const TensorView input = understood.view_for_all(buffers.input, buffers.count),
+                   output = understood.view(buffers.output, buffers.count);
   auto check = [&]() -> Status {
     RETURN_IF_ERROR(distributed::find_root("src", 0, group_src, understood.group, call.root));
     RETURN_IF_ERROR(check_writable("output", output));
@@ -125,7 +127,8 @@ WorkPtr scatter_from(const Understood& understood, const Buffers& buffers, int g
 
 WorkPtr gather_to(const Understood& understood, const Buffers& buffers, int group_dst) {
   Call call = understood.call(Collective::gather, buffers.count);
-  const TensorView input = understood.view(buffers.input, buffers.count), output = understood.view_for_all(buffers.output, buffers.count);
+  const TensorView input = understood.view(buffers.input, buffers.count),
+                   output = understood.view_for_all(buffers.output, buffers.count);
   auto check = [&]() -> Status {
     RETURN_IF_ERROR(distributed::find_root("dst", 0, group_dst, understood.group, call.root));
     RETURN_IF_ERROR(check_tensor("input", input));
@@ -174,124 +177,147 @@ unisono_status unisono_exscan(const void* input, void* output, int64_t count, un
 unisono_status unisono_all_reduce_coalesced(void* const* tensors, const int64_t* counts, int tensor_count, unisono_dtype dtype,
                                             unisono_op op, const unisono_group* group, unisono_work** work) {
   auto check = [&](const Understood&) -> unisono::Status {
-    if (tensor_count < 0) return {unisono::ErrorCode::argument, fmt::format("tensor_count is {}; it is how many tensors there are", tensor_count)};
+    if (tensor_count < 0)
+      return {unisono::ErrorCode::argument, fmt::format("tensor_count is {}; it is how many tensors there are", tensor_count)};
     auto checked = tensor_count > 0 ? c::check_given("tensors", tensors) : unisono::Status::success();
     return checked.ok() && tensor_count > 0 ? c::check_given("counts", counts) : checked;
   };
-  return c::collective({"unisono_all_reduce_coalesced", Collective::all_reduce, group, work, dtype, op}, check, [&](const Understood& understood) {
-    return distributed::all_reduce_coalesced(c::views_of(understood, tensors, counts, tensor_count), understood.reduce_options());
-  });
+  return c::collective({"unisono_all_reduce_coalesced", Collective::all_reduce, group, work, dtype, op}, check,
+                       [&](const Understood& understood) {
+                         return distributed::all_reduce_coalesced(c::views_of(understood, tensors, counts, tensor_count),
+                                                                  understood.reduce_options());
+                       });
 }
 
 unisono_status unisono_reduce(const void* input, void* output, int64_t count, unisono_dtype dtype, unisono_op op, int group_dst,
                               const unisono_group* group, unisono_work** work) {
-  return c::collective({"unisono_reduce", Collective::reduce, group, work, dtype, op},
-                       [&](const Understood& understood) { return c::reduce_to(understood, {input, output, count}, group_dst); });
+  return c::collective({"unisono_reduce", Collective::reduce, group, work, dtype, op}, [&](const Understood& understood) {
+    return c::reduce_to(understood, {input, output, count}, group_dst);
+  });
 }
 
 unisono_status unisono_broadcast(void* tensor, int64_t count, unisono_dtype dtype, int group_src, const unisono_group* group,
                                  unisono_work** work) {
   return c::collective({"unisono_broadcast", Collective::broadcast, group, work, dtype}, [&](const Understood& understood) {
-    return distributed::broadcast(understood.view(tensor, count),
-                                  {.group = understood.handle, .async_op = understood.async_op, .timeout_s = {}, .group_src = group_src});
+    return distributed::broadcast(
+        understood.view(tensor, count),
+        {.group = understood.handle, .async_op = understood.async_op, .timeout_s = {}, .group_src = group_src});
   });
 }
 
 unisono_status unisono_all_gather_into_tensor(const void* input, void* output, int64_t count, unisono_dtype dtype,
                                               const unisono_group* group, unisono_work** work) {
-  return c::collective({"unisono_all_gather_into_tensor", Collective::all_gather, group, work, dtype}, [&](const Understood& understood) {
-    const unisono::TensorView whole = understood.view_for_all(output, count);
-    unisono::TensorView mine = understood.view(input, count);
-    if (!input && output && unisono::check_tensor("output", whole).ok())
-      mine.data = unisono::pieces(whole).part(understood.me(), understood.ranks()).data;
-    return distributed::all_gather_into_tensor(whole, mine, understood.options());
-  });
+  return c::collective({"unisono_all_gather_into_tensor", Collective::all_gather, group, work, dtype},
+                       [&](const Understood& understood) {
+                         const unisono::TensorView whole = understood.view_for_all(output, count);
+                         unisono::TensorView mine = understood.view(input, count);
+                         if (!input && output && unisono::check_tensor("output", whole).ok())
+                           mine.data = unisono::pieces(whole).part(understood.me(), understood.ranks()).data;
+                         return distributed::all_gather_into_tensor(whole, mine, understood.options());
+                       });
 }
 
 unisono_status unisono_all_gather(const void* tensor, void* const* tensor_list, const int64_t* counts, unisono_dtype dtype,
                                   const unisono_group* group, unisono_work** work) {
   const auto check = c::check_given_all({{"tensor_list", tensor_list}, {"counts", counts}});
-  return c::collective({"unisono_all_gather", Collective::all_gather, group, work, dtype}, check, [&](const Understood& understood) {
-    return distributed::all_gather(c::views_of(understood, tensor_list, counts, understood.ranks()),
-                                   understood.view(tensor, counts[understood.me()]), understood.options());
-  });
+  return c::collective({"unisono_all_gather", Collective::all_gather, group, work, dtype}, check,
+                       [&](const Understood& understood) {
+                         return distributed::all_gather(c::views_of(understood, tensor_list, counts, understood.ranks()),
+                                                        understood.view(tensor, counts[understood.me()]), understood.options());
+                       });
 }
 
 unisono_status unisono_reduce_scatter_tensor(const void* input, void* output, int64_t count, unisono_dtype dtype, unisono_op op,
                                              const unisono_group* group, unisono_work** work) {
-  return c::collective({"unisono_reduce_scatter_tensor", Collective::reduce_scatter, group, work, dtype, op}, [&](const Understood& understood) {
-    return distributed::reduce_scatter_tensor(understood.view(output, count), understood.view_for_all(input, count),
-                                              understood.reduce_options());
-  });
+  return c::collective({"unisono_reduce_scatter_tensor", Collective::reduce_scatter, group, work, dtype, op},
+                       [&](const Understood& understood) {
+                         return distributed::reduce_scatter_tensor(
+                             understood.view(output, count), understood.view_for_all(input, count), understood.reduce_options());
+                       });
 }
 
 unisono_status unisono_reduce_scatter(const void* const* input_list, void* output, const int64_t* counts, unisono_dtype dtype,
                                       unisono_op op, const unisono_group* group, unisono_work** work) {
   const auto check = c::check_given_all({{"input_list", input_list}, {"counts", counts}});
-  return c::collective({"unisono_reduce_scatter", Collective::reduce_scatter, group, work, dtype, op}, check, [&](const Understood& understood) {
-    return distributed::reduce_scatter(understood.view(output, counts[understood.me()]),
-                                       c::views_of(understood, input_list, counts, understood.ranks()), understood.reduce_options());
-  });
+  return c::collective({"unisono_reduce_scatter", Collective::reduce_scatter, group, work, dtype, op}, check,
+                       [&](const Understood& understood) {
+                         return distributed::reduce_scatter(understood.view(output, counts[understood.me()]),
+                                                            c::views_of(understood, input_list, counts, understood.ranks()),
+                                                            understood.reduce_options());
+                       });
 }
 
 unisono_status unisono_scatter_tensor(const void* input, void* output, int64_t count, unisono_dtype dtype, int group_src,
                                       const unisono_group* group, unisono_work** work) {
-  return c::collective({"unisono_scatter_tensor", Collective::scatter, group, work, dtype},
-                       [&](const Understood& understood) { return c::scatter_from(understood, {input, output, count}, group_src); });
+  return c::collective({"unisono_scatter_tensor", Collective::scatter, group, work, dtype}, [&](const Understood& understood) {
+    return c::scatter_from(understood, {input, output, count}, group_src);
+  });
 }
 
 unisono_status unisono_scatter(const void* const* scatter_list, void* tensor, int64_t count, unisono_dtype dtype, int group_src,
                                const unisono_group* group, unisono_work** work) {
   return c::collective({"unisono_scatter", Collective::scatter, group, work, dtype}, [&](const Understood& understood) {
-    return distributed::scatter(understood.view(tensor, count), c::views_of(understood, scatter_list, count),
-                                {.group = understood.handle, .async_op = understood.async_op, .timeout_s = {}, .group_src = group_src});
+    return distributed::scatter(
+        understood.view(tensor, count), c::views_of(understood, scatter_list, count),
+        {.group = understood.handle, .async_op = understood.async_op, .timeout_s = {}, .group_src = group_src});
   });
 }
 
 unisono_status unisono_gather_into_tensor(const void* input, void* output, int64_t count, unisono_dtype dtype, int group_dst,
                                           const unisono_group* group, unisono_work** work) {
-  return c::collective({"unisono_gather_into_tensor", Collective::gather, group, work, dtype},
-                       [&](const Understood& understood) { return c::gather_to(understood, {input, output, count}, group_dst); });
+  return c::collective({"unisono_gather_into_tensor", Collective::gather, group, work, dtype}, [&](const Understood& understood) {
+    return c::gather_to(understood, {input, output, count}, group_dst);
+  });
 }
 
 unisono_status unisono_gather(const void* tensor, void* const* gather_list, int64_t count, unisono_dtype dtype, int group_dst,
                               const unisono_group* group, unisono_work** work) {
   return c::collective({"unisono_gather", Collective::gather, group, work, dtype}, [&](const Understood& understood) {
-    return distributed::gather(understood.view(tensor, count), c::views_of(understood, gather_list, count),
-                               {.group = understood.handle, .async_op = understood.async_op, .timeout_s = {}, .group_dst = group_dst});
+    return distributed::gather(
+        understood.view(tensor, count), c::views_of(understood, gather_list, count),
+        {.group = understood.handle, .async_op = understood.async_op, .timeout_s = {}, .group_dst = group_dst});
   });
 }
 
 unisono_status unisono_all_to_all_single(const void* input, void* output, int64_t count, unisono_dtype dtype,
                                          const unisono_group* group, unisono_work** work) {
-  return c::collective({"unisono_all_to_all_single", Collective::all_to_all, group, work, dtype}, [&](const Understood& understood) {
-    return distributed::all_to_all_single(understood.view_for_all(output, count), understood.view_for_all(input, count),
-                                          {.group = understood.handle, .async_op = understood.async_op, .timeout_s = {}});
-  });
+  return c::collective(
+      {"unisono_all_to_all_single", Collective::all_to_all, group, work, dtype}, [&](const Understood& understood) {
+        return distributed::all_to_all_single(understood.view_for_all(output, count), understood.view_for_all(input, count),
+                                              {.group = understood.handle, .async_op = understood.async_op, .timeout_s = {}});
+      });
 }
 
 unisono_status unisono_all_to_all_single_split(const void* input, const int64_t* input_split_sizes, void* output,
                                                const int64_t* output_split_sizes, unisono_dtype dtype, const unisono_group* group,
                                                unisono_work** work) {
   const auto check = c::check_given_all({{"input_split_sizes", input_split_sizes}, {"output_split_sizes", output_split_sizes}});
-  return c::collective({"unisono_all_to_all_single_split", Collective::all_to_all, group, work, dtype}, check, [&](const Understood& understood) {
-    const std::vector<int64_t> sent(input_split_sizes, input_split_sizes + understood.ranks());
-    const std::vector<int64_t> received(output_split_sizes, output_split_sizes + understood.ranks());
-    return distributed::all_to_all_single(
-        understood.view(output, c::total(received)), understood.view(input, c::total(sent)),
-        {.output_split_sizes = received, .input_split_sizes = sent, .group = understood.handle, .async_op = understood.async_op, .timeout_s = {}});
-  });
+  return c::collective(
+      {"unisono_all_to_all_single_split", Collective::all_to_all, group, work, dtype}, check, [&](const Understood& understood) {
+        const std::vector<int64_t> sent(input_split_sizes, input_split_sizes + understood.ranks());
+        const std::vector<int64_t> received(output_split_sizes, output_split_sizes + understood.ranks());
+        return distributed::all_to_all_single(understood.view(output, c::total(received)), understood.view(input, c::total(sent)),
+                                              {.output_split_sizes = received,
+                                               .input_split_sizes = sent,
+                                               .group = understood.handle,
+                                               .async_op = understood.async_op,
+                                               .timeout_s = {}});
+      });
 }
 
 unisono_status unisono_all_to_all(const void* const* input_list, const int64_t* input_counts, void* const* output_list,
                                   const int64_t* output_counts, unisono_dtype dtype, const unisono_group* group,
                                   unisono_work** work) {
-  const auto check = c::check_given_all({{"input_list", input_list}, {"input_counts", input_counts},
-                                         {"output_list", output_list}, {"output_counts", output_counts}});
-  return c::collective({"unisono_all_to_all", Collective::all_to_all, group, work, dtype}, check, [&](const Understood& understood) {
-    return distributed::all_to_all(c::views_of(understood, output_list, output_counts, understood.ranks()),
-                                   c::views_of(understood, input_list, input_counts, understood.ranks()), understood.options());
-  });
+  const auto check = c::check_given_all({{"input_list", input_list},
+                                         {"input_counts", input_counts},
+                                         {"output_list", output_list},
+                                         {"output_counts", output_counts}});
+  return c::collective({"unisono_all_to_all", Collective::all_to_all, group, work, dtype}, check,
+                       [&](const Understood& understood) {
+                         return distributed::all_to_all(c::views_of(understood, output_list, output_counts, understood.ranks()),
+                                                        c::views_of(understood, input_list, input_counts, understood.ranks()),
+                                                        understood.options());
+                       });
 }
 
 unisono_status unisono_barrier(const unisono_group* group, unisono_work** work) {

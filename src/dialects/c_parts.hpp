@@ -1,4 +1,5 @@
-// What the files of the C header share: the handles, how an exception becomes a status, and what every collective does alike.
+// What the files of the C header share: the handles, how an exception becomes a status, and what every collective does
+// alike.
 #pragma once
 
 #include <memory>
@@ -43,7 +44,8 @@ GroupHandle handle_of(const unisono_group* group);     // null: the world
 
 TensorView view_of(const void* data, int64_t count, DType dtype);
 
-// The caller's place for a work, which stays NULL until the call is on its way. Made before it, so that nothing fails after it.
+// The caller's place for a work, which stays NULL until the call is on its way. Made before it, so that nothing fails
+// after it.
 class WorkPlace {
  public:
   WorkPlace(unisono_work** place, const GroupHandle& group);
@@ -77,15 +79,17 @@ struct Understood {
   TensorView view(const void* data, int64_t count) const { return view_of(data, count, dtype); }
   TensorView view_for_all(const void* data, int64_t count) const;  // of `count` elements a rank
   Call call(Collective kind, int64_t count) const;
-  WorkPtr deliver(Call&& call, const Status& checked) const { return unisono::deliver(group, std::move(call), checked, {async_op, {}, nullptr}); }
+  WorkPtr deliver(Call&& call, const Status& checked) const {
+    return unisono::deliver(group, std::move(call), checked, {async_op, {}, nullptr});
+  }
   distributed::Options options() const { return {handle, async_op, {}}; }
   distributed::ReduceOptions reduce_options() const { return {op, handle, async_op, {}}; }
 };
 
 Status understand(const Given& given, Understood& understood);
 
-// `check` says what is wrong with arguments that only C has, such as arrays; what is wrong refuses the call, so that the others
-// hear of it. `body` then makes the call.
+// `check` says what is wrong with arguments that only C has, such as arrays; what is wrong refuses the call, so that
+// the others hear of it. `body` then makes the call.
 template <typename Check, typename Body>
 unisono_status collective(const Given& given, Check check, Body body) noexcept {
   return guarded([&] {
@@ -105,7 +109,8 @@ unisono_status collective(const Given& given, Check check, Body body) noexcept {
 
 template <typename Body>
 unisono_status collective(const Given& given, Body body) noexcept {
-  return collective(given, [](const Understood&) { return Status::success(); }, body);
+  return collective(
+      given, [](const Understood&) { return Status::success(); }, body);
 }
 
 }  // namespace unisono::c

@@ -47,7 +47,8 @@ static int is_untouched(int64_t count) {
 
 typedef unisono_status reduction(const void*, void*, int64_t, unisono_dtype, unisono_op, const unisono_group*, unisono_work**);
 
-/* Out of place, in place by the same pointer, and in place by NULL. `last` is the last rank whose part this rank gets. */
+/* Out of place, in place by the same pointer, and in place by NULL. `last` is the last rank whose part this rank gets.
+ */
 static void try_reduction(reduction* function, int last, const unisono_group* group, int async, int64_t count) {
   int form;
   for (form = 0; form < 3; ++form) {
@@ -70,11 +71,13 @@ static void try_rooted(const unisono_group* group, int async, int64_t count) {
     const int is_root = root == me;
     fill(input, ranks * count);
     clear(ranks * count);
-    expect_finished(unisono_reduce(input, is_root ? output : NULL, count, UNISONO_INT32, UNISONO_SUM, root, group, place_of_work(async)),
-                    "reduce");
+    expect_finished(
+        unisono_reduce(input, is_root ? output : NULL, count, UNISONO_INT32, UNISONO_SUM, root, group, place_of_work(async)),
+        "reduce");
     expect(is_root ? holds_sums(output, ranks - 1, 0, count) : is_untouched(count), "what reduce gave");
     fill(output, count);
-    expect_finished(unisono_reduce(NULL, output, count, UNISONO_INT32, UNISONO_SUM, root, group, place_of_work(async)), "reduce in place");
+    expect_finished(unisono_reduce(NULL, output, count, UNISONO_INT32, UNISONO_SUM, root, group, place_of_work(async)),
+                    "reduce in place");
     expect(is_root ? holds_sums(output, ranks - 1, 0, count) : holds_given(output, me, 0, count), "what reduce in place gave");
 
     fill(output, count);
@@ -82,16 +85,19 @@ static void try_rooted(const unisono_group* group, int async, int64_t count) {
     expect(holds_given(output, root, 0, count), "what broadcast gave");
 
     clear(ranks * count);
-    expect_finished(unisono_scatter_tensor(is_root ? input : NULL, output, count, UNISONO_INT32, root, group, place_of_work(async)),
-                    "scatter_tensor");
+    expect_finished(
+        unisono_scatter_tensor(is_root ? input : NULL, output, count, UNISONO_INT32, root, group, place_of_work(async)),
+        "scatter_tensor");
     expect(holds_given(output, root, me * count, count), "what scatter_tensor gave");
 
     clear(ranks * count);
-    expect_finished(unisono_gather_into_tensor(input, is_root ? output : NULL, count, UNISONO_INT32, root, group, place_of_work(async)),
-                    "gather_into_tensor");
+    expect_finished(
+        unisono_gather_into_tensor(input, is_root ? output : NULL, count, UNISONO_INT32, root, group, place_of_work(async)),
+        "gather_into_tensor");
     if (is_root) {
       int rank;
-      for (rank = 0; rank < ranks; ++rank) expect(holds_given(output + rank * count, rank, 0, count), "what gather_into_tensor gave");
+      for (rank = 0; rank < ranks; ++rank)
+        expect(holds_given(output + rank * count, rank, 0, count), "what gather_into_tensor gave");
     } else {
       expect(is_untouched(ranks * count), "gather_into_tensor writes on the root only");
     }
@@ -103,8 +109,10 @@ static void try_exchange(const unisono_group* group, int async, int64_t count) {
   int rank;
   fill(input, ranks * count);
   clear(ranks * count);
-  expect_finished(unisono_all_to_all_single(input, output, count, UNISONO_INT32, group, place_of_work(async)), "all_to_all_single");
-  for (rank = 0; rank < ranks; ++rank) expect(holds_given(output + rank * count, rank, me * count, count), "what all_to_all_single gave");
+  expect_finished(unisono_all_to_all_single(input, output, count, UNISONO_INT32, group, place_of_work(async)),
+                  "all_to_all_single");
+  for (rank = 0; rank < ranks; ++rank)
+    expect(holds_given(output + rank * count, rank, me * count, count), "what all_to_all_single gave");
 
   /* Rank r sends (r + i) / (2 N) of `count` to rank i; what it sends to i begins where that to i - 1 ends. */
   for (rank = 0; rank < ranks; ++rank) sent[rank] = received[rank] = count * (me + rank) / (2 * ranks);
@@ -129,12 +137,16 @@ void try_collectives(const unisono_group* group, int async, int64_t count) {
 
   fill(input, ranks * count);
   clear(ranks * count);
-  expect_finished(unisono_all_gather_into_tensor(input, output, count, UNISONO_INT32, group, place_of_work(async)), "all_gather_into_tensor");
-  for (rank = 0; rank < ranks; ++rank) expect(holds_given(output + rank * count, rank, 0, count), "what all_gather_into_tensor gave");
+  expect_finished(unisono_all_gather_into_tensor(input, output, count, UNISONO_INT32, group, place_of_work(async)),
+                  "all_gather_into_tensor");
+  for (rank = 0; rank < ranks; ++rank)
+    expect(holds_given(output + rank * count, rank, 0, count), "what all_gather_into_tensor gave");
   clear(ranks * count);
   fill(output + me * count, count);
-  expect_finished(unisono_all_gather_into_tensor(NULL, output, count, UNISONO_INT32, group, place_of_work(async)), "all_gather in place");
-  for (rank = 0; rank < ranks; ++rank) expect(holds_given(output + rank * count, rank, 0, count), "what all_gather in place gave");
+  expect_finished(unisono_all_gather_into_tensor(NULL, output, count, UNISONO_INT32, group, place_of_work(async)),
+                  "all_gather in place");
+  for (rank = 0; rank < ranks; ++rank)
+    expect(holds_given(output + rank * count, rank, 0, count), "what all_gather in place gave");
 
   expect_finished(unisono_reduce_scatter_tensor(input, output, count, UNISONO_INT32, UNISONO_SUM, group, place_of_work(async)),
                   "reduce_scatter_tensor");
@@ -163,20 +175,25 @@ void try_lists(const unisono_group* group, int async, int64_t count) {
   expect_finished(unisono_all_gather(input, places, counts, UNISONO_INT32, group, place_of_work(async)), "all_gather");
   for (rank = 0; rank < ranks; ++rank) expect(holds_given(output + rank * count, rank, 0, counts[rank]), "what all_gather gave");
 
-  expect_finished(unisono_reduce_scatter(sources, apart, counts, UNISONO_INT32, UNISONO_SUM, group, place_of_work(async)), "reduce_scatter");
+  expect_finished(unisono_reduce_scatter(sources, apart, counts, UNISONO_INT32, UNISONO_SUM, group, place_of_work(async)),
+                  "reduce_scatter");
   expect(holds_sums(apart, ranks - 1, me * count, counts[me]), "what reduce_scatter gave");
 
   for (root = 0; root < ranks; ++root) {
-    expect_finished(unisono_scatter(root == me ? sources : NULL, apart, count, UNISONO_INT32, root, group, place_of_work(async)), "scatter");
+    expect_finished(unisono_scatter(root == me ? sources : NULL, apart, count, UNISONO_INT32, root, group, place_of_work(async)),
+                    "scatter");
     expect(holds_given(apart, root, me * count, count), "what scatter gave");
-    expect_finished(unisono_gather(input, root == me ? places : NULL, count, UNISONO_INT32, root, group, place_of_work(async)), "gather");
-    for (rank = 0; rank < ranks && root == me; ++rank) expect(holds_given(output + rank * count, rank, 0, count), "what gather gave");
+    expect_finished(unisono_gather(input, root == me ? places : NULL, count, UNISONO_INT32, root, group, place_of_work(async)),
+                    "gather");
+    for (rank = 0; rank < ranks && root == me; ++rank)
+      expect(holds_given(output + rank * count, rank, 0, count), "what gather gave");
   }
 
   for (rank = 0; rank < ranks; ++rank) counts[rank] = count * (me + rank) / (2 * ranks);
   clear(ranks * count);
   expect_finished(unisono_all_to_all(sources, counts, places, counts, UNISONO_INT32, group, place_of_work(async)), "all_to_all");
-  for (rank = 0; rank < ranks; ++rank) expect(holds_given(output + rank * count, rank, me * count, counts[rank]), "what all_to_all gave");
+  for (rank = 0; rank < ranks; ++rank)
+    expect(holds_given(output + rank * count, rank, me * count, counts[rank]), "what all_to_all gave");
 
   fill(output, count);
   fill(apart, 2 * count);

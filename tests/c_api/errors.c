@@ -14,7 +14,8 @@ void try_before_init(void) {
   expect(unisono_is_initialized() == 0, "not initialized");
   expect(strcmp(unisono_error_name(UNISONO_OK), "OK") == 0, "the name of no error");
   expect(strcmp(unisono_error_name(UNISONO_MISMATCH_ERROR), "MismatchError") == 0, "the name of an error");
-  expect(strcmp(unisono_error_name(-1), "no such error") == 0 && strcmp(unisono_error_name(99), "no such error") == 0, "no such error");
+  expect(strcmp(unisono_error_name(-1), "no such error") == 0 && strcmp(unisono_error_name(99), "no such error") == 0,
+         "no such error");
   expect(unisono_dtype_bytes(UNISONO_FLOAT64) == 8 && unisono_dtype_bytes(UNISONO_COMPLEX128) == 16, "bytes of a dtype");
   expect(unisono_dtype_bytes(-1) == 0 && unisono_dtype_bytes(20) == 0, "bytes of no dtype");
   expect_error(unisono_group_rank(NULL, &number), UNISONO_STATE_ERROR, "call unisono_init() first", "rank before init");
@@ -40,7 +41,8 @@ void try_bad_arguments(void) {
   const unisono_op sum = UNISONO_SUM;
   unisono_op freed = -1;
   unisono_work* work = (unisono_work*)memory;
-  expect_refused(unisono_all_reduce(m, NULL, 1, type, sum, NULL, NULL), "output of shape (1) is a null pointer", "all_reduce into NULL");
+  expect_refused(unisono_all_reduce(m, NULL, 1, type, sum, NULL, NULL), "output of shape (1) is a null pointer",
+                 "all_reduce into NULL");
   expect_refused(unisono_all_reduce(m, m, -1, type, sum, NULL, NULL), "shape (-1)", "all_reduce of a negative count");
   expect_refused(unisono_all_reduce(m, m, INT64_MAX, type, sum, NULL, NULL), "which cannot be", "all_reduce of too many");
   expect_refused(unisono_all_reduce(m, m, 1, 20, sum, NULL, NULL), "dtype is number 20", "all_reduce of no dtype");
@@ -60,19 +62,23 @@ void try_bad_arguments(void) {
   expect_refused(unisono_broadcast(NULL, 1, type, 0, NULL, NULL), "null pointer", "broadcast of NULL");
   expect_refused(unisono_broadcast(m, 1, type, world_size, NULL, NULL), "group_src", "broadcast from nobody");
   expect_refused(unisono_all_gather_into_tensor(m, NULL, 1, type, NULL, NULL), "output", "all_gather_into_tensor into NULL");
-  expect_refused(unisono_all_gather_into_tensor(NULL, NULL, 1, type, NULL, NULL), "null pointer", "all_gather_into_tensor of NULL");
-  expect_refused(unisono_all_gather_into_tensor(m, m + 1, INT64_MAX / 2, type, NULL, NULL), "cannot be", "all_gather_into_tensor of too many");
+  expect_refused(unisono_all_gather_into_tensor(NULL, NULL, 1, type, NULL, NULL), "null pointer",
+                 "all_gather_into_tensor of NULL");
+  expect_refused(unisono_all_gather_into_tensor(m, m + 1, INT64_MAX / 2, type, NULL, NULL), "cannot be",
+                 "all_gather_into_tensor of too many");
   expect_refused(unisono_reduce_scatter_tensor(NULL, m, 1, type, sum, NULL, NULL), "input", "reduce_scatter_tensor of NULL");
   expect_refused(unisono_scatter_tensor(m, NULL, 1, type, 0, NULL, NULL), "output", "scatter_tensor into NULL");
   expect_refused(unisono_scatter_tensor(m, m + 32, 1, type, -1, NULL, NULL), "group_src", "scatter_tensor from a negative rank");
   expect_refused(unisono_gather_into_tensor(NULL, m, 1, type, 0, NULL, NULL), "input", "gather_into_tensor of NULL");
-  expect_refused(unisono_gather_into_tensor(m, m, -2, type, 0, NULL, NULL), "shape (-2)", "gather_into_tensor of a negative count");
+  expect_refused(unisono_gather_into_tensor(m, m, -2, type, 0, NULL, NULL), "shape (-2)",
+                 "gather_into_tensor of a negative count");
   expect_refused(unisono_all_to_all_single(m, m, 1, type, NULL, NULL), "overlap", "all_to_all_single in place");
   expect_ok(unisono_op_premul_sum(0.5, &freed), "op_premul_sum");
   expect_refused(unisono_all_reduce(m, m, 1, type, freed, NULL, NULL), "whole factor", "half of whole numbers");
   expect_ok(unisono_op_free(freed), "op_free");
   expect_refused(unisono_op_free(freed), "freed already", "op_free again");
-  expect_refused(unisono_all_reduce(m, m, 1, UNISONO_FLOAT32, freed, NULL, NULL), "which there is not", "all_reduce with an op that was freed");
+  expect_refused(unisono_all_reduce(m, m, 1, UNISONO_FLOAT32, freed, NULL, NULL), "which there is not",
+                 "all_reduce with an op that was freed");
 }
 
 void try_bad_arguments_of_lists(void) {
@@ -88,27 +94,41 @@ void try_bad_arguments_of_lists(void) {
     counts[rank] = 1;
     negative[rank] = -1;
   }
-  expect_refused(unisono_all_gather(m, NULL, counts, type, NULL, NULL), "tensor_list is a null pointer", "all_gather into no list");
+  expect_refused(unisono_all_gather(m, NULL, counts, type, NULL, NULL), "tensor_list is a null pointer",
+                 "all_gather into no list");
   expect_refused(unisono_all_gather(m, places, NULL, type, NULL, NULL), "counts is a null pointer", "all_gather without counts");
   expect_refused(unisono_all_gather(m, places, negative, type, NULL, NULL), "shape (-1)", "all_gather of negative counts");
-  expect_refused(unisono_reduce_scatter(NULL, m, counts, type, UNISONO_SUM, NULL, NULL), "input_list is a null pointer", "reduce_scatter of no list");
-  expect_refused(unisono_reduce_scatter(sources, m, NULL, type, UNISONO_SUM, NULL, NULL), "counts is a null pointer", "reduce_scatter without counts");
-  expect_refused(unisono_reduce_scatter(sources, m + 40, counts, type, 99, NULL, NULL), "op is number 99", "reduce_scatter with no op");
-  expect_refused(unisono_all_to_all(NULL, counts, places, counts, type, NULL, NULL), "input_list is a null pointer", "all_to_all of no list");
-  expect_refused(unisono_all_to_all(sources, NULL, places, counts, type, NULL, NULL), "input_counts", "all_to_all without counts");
+  expect_refused(unisono_reduce_scatter(NULL, m, counts, type, UNISONO_SUM, NULL, NULL), "input_list is a null pointer",
+                 "reduce_scatter of no list");
+  expect_refused(unisono_reduce_scatter(sources, m, NULL, type, UNISONO_SUM, NULL, NULL), "counts is a null pointer",
+                 "reduce_scatter without counts");
+  expect_refused(unisono_reduce_scatter(sources, m + 40, counts, type, 99, NULL, NULL), "op is number 99",
+                 "reduce_scatter with no op");
+  expect_refused(unisono_all_to_all(NULL, counts, places, counts, type, NULL, NULL), "input_list is a null pointer",
+                 "all_to_all of no list");
+  expect_refused(unisono_all_to_all(sources, NULL, places, counts, type, NULL, NULL), "input_counts",
+                 "all_to_all without counts");
   expect_refused(unisono_all_to_all(sources, counts, NULL, counts, type, NULL, NULL), "output_list", "all_to_all into no list");
-  expect_refused(unisono_all_to_all(sources, counts, places, NULL, type, NULL, NULL), "output_counts", "all_to_all into no counts");
-  expect_refused(unisono_all_to_all_single_split(m, NULL, m + 32, counts, type, NULL, NULL), "input_split_sizes", "split without sizes");
-  expect_refused(unisono_all_to_all_single_split(m, counts, m + 32, NULL, type, NULL, NULL), "output_split_sizes", "split into no sizes");
-  expect_refused(unisono_all_to_all_single_split(m, negative, m + 32, counts, type, NULL, NULL), "cannot be", "split of negative sizes");
-  expect_refused(unisono_all_reduce_coalesced(NULL, counts, 1, type, UNISONO_SUM, NULL, NULL), "tensors is a null pointer", "coalesced NULL");
-  expect_refused(unisono_all_reduce_coalesced(places, NULL, 1, type, UNISONO_SUM, NULL, NULL), "counts is a null pointer", "coalesced, no counts");
-  expect_refused(unisono_all_reduce_coalesced(places, counts, -1, type, UNISONO_SUM, NULL, NULL), "tensor_count is -1", "coalesced, negative");
+  expect_refused(unisono_all_to_all(sources, counts, places, NULL, type, NULL, NULL), "output_counts",
+                 "all_to_all into no counts");
+  expect_refused(unisono_all_to_all_single_split(m, NULL, m + 32, counts, type, NULL, NULL), "input_split_sizes",
+                 "split without sizes");
+  expect_refused(unisono_all_to_all_single_split(m, counts, m + 32, NULL, type, NULL, NULL), "output_split_sizes",
+                 "split into no sizes");
+  expect_refused(unisono_all_to_all_single_split(m, negative, m + 32, counts, type, NULL, NULL), "cannot be",
+                 "split of negative sizes");
+  expect_refused(unisono_all_reduce_coalesced(NULL, counts, 1, type, UNISONO_SUM, NULL, NULL), "tensors is a null pointer",
+                 "coalesced NULL");
+  expect_refused(unisono_all_reduce_coalesced(places, NULL, 1, type, UNISONO_SUM, NULL, NULL), "counts is a null pointer",
+                 "coalesced, no counts");
+  expect_refused(unisono_all_reduce_coalesced(places, counts, -1, type, UNISONO_SUM, NULL, NULL), "tensor_count is -1",
+                 "coalesced, negative");
   expect_refused(unisono_all_reduce_coalesced(places, counts, 0, type, UNISONO_SUM, NULL, NULL), "empty", "coalesced, none");
   if (world_rank == 0)
     expect_refused(unisono_scatter(NULL, m, 1, type, 0, NULL, NULL), "scatter_list must be given", "scatter of no list");
   else
-    expect_refused(unisono_scatter(sources, m + 40, 1, type, 0, NULL, NULL), "given on the source only", "scatter of a list elsewhere");
+    expect_refused(unisono_scatter(sources, m + 40, 1, type, 0, NULL, NULL), "given on the source only",
+                   "scatter of a list elsewhere");
   if (world_rank == 0)
     expect_refused(unisono_gather(m, NULL, 1, type, 0, NULL, NULL), "gather_list must be given", "gather into no list");
   else

@@ -22,8 +22,10 @@ static void try_split(void) {
   expect(other == world_rank % 2 + 2 * (members - 1), "rank 0 of a half is its last in the world");
   expect_ok(unisono_group_from_world(half, world_rank, &other), "group_from_world");
   expect(other == rank, "this rank in its half");
-  expect_error(unisono_group_to_world(half, size, &other), UNISONO_ARGUMENT_ERROR, "group_rank", "a rank that a half does not have");
-  expect_error(unisono_group_from_world(half, world_rank ^ 1, &other), UNISONO_ARGUMENT_ERROR, "not in group", "a rank of the other half");
+  expect_error(unisono_group_to_world(half, size, &other), UNISONO_ARGUMENT_ERROR, "group_rank",
+               "a rank that a half does not have");
+  expect_error(unisono_group_from_world(half, world_rank ^ 1, &other), UNISONO_ARGUMENT_ERROR, "not in group",
+               "a rank of the other half");
   expect(sum_of_ones(half) == members, "the sum of a half");
   expect_ok(unisono_group_destroy(half), "group_destroy");
   expect_ok(unisono_group_split(NULL, world_rank == 0 ? 0 : -1, 0, &half), "group_split with a negative colour");
@@ -56,19 +58,29 @@ void try_groups(void) {
   expect(sum_of_ones(group) == world_size, "the sum of all");
   expect_error(unisono_group_rank(group, NULL), UNISONO_ARGUMENT_ERROR, "rank is a null pointer", "rank into NULL");
   expect_error(unisono_group_size(group, NULL), UNISONO_ARGUMENT_ERROR, "size is a null pointer", "size into NULL");
-  expect_error(unisono_group_to_world(group, 0, NULL), UNISONO_ARGUMENT_ERROR, "world_rank is a null pointer", "to_world into NULL");
-  expect_error(unisono_group_from_world(group, 0, NULL), UNISONO_ARGUMENT_ERROR, "rank is a null pointer", "from_world into NULL");
+  expect_error(unisono_group_to_world(group, 0, NULL), UNISONO_ARGUMENT_ERROR, "world_rank is a null pointer",
+               "to_world into NULL");
+  expect_error(unisono_group_from_world(group, 0, NULL), UNISONO_ARGUMENT_ERROR, "rank is a null pointer",
+               "from_world into NULL");
   expect_error(unisono_group_agree(group, 1, 0, NULL), UNISONO_ARGUMENT_ERROR, "answer is a null pointer", "agree into NULL");
-  expect_error(unisono_group_agree(group, 1, -1, &number), UNISONO_ARGUMENT_ERROR, "timeout_s is -1", "agree with a negative timeout");
-  expect_error(unisono_group_new(NULL, 1, NULL, 0, &none), UNISONO_ARGUMENT_ERROR, "world_ranks is a null pointer", "group_new of NULL");
+  expect_error(unisono_group_agree(group, 1, -1, &number), UNISONO_ARGUMENT_ERROR, "timeout_s is -1",
+               "agree with a negative timeout");
+  expect_error(unisono_group_new(NULL, 1, NULL, 0, &none), UNISONO_ARGUMENT_ERROR, "world_ranks is a null pointer",
+               "group_new of NULL");
   expect(none == NULL, "no group after an error");
-  expect_error(unisono_group_new(&number, -1, NULL, 0, &none), UNISONO_ARGUMENT_ERROR, "count is -1", "group_new of a negative count");
-  expect_error(unisono_group_new(&world_size, 1, NULL, 0, &none), UNISONO_ARGUMENT_ERROR, "rank", "group_new of a rank that there is not");
-  expect_error(unisono_group_new(NULL, 0, NULL, -3, &none), UNISONO_ARGUMENT_ERROR, "timeout_s is -3", "group_new with a negative timeout");
-  expect_error(unisono_group_new(NULL, 0, NULL, 0, NULL), UNISONO_ARGUMENT_ERROR, "made is a null pointer", "group_new into NULL");
+  expect_error(unisono_group_new(&number, -1, NULL, 0, &none), UNISONO_ARGUMENT_ERROR, "count is -1",
+               "group_new of a negative count");
+  expect_error(unisono_group_new(&world_size, 1, NULL, 0, &none), UNISONO_ARGUMENT_ERROR, "rank",
+               "group_new of a rank that there is not");
+  expect_error(unisono_group_new(NULL, 0, NULL, -3, &none), UNISONO_ARGUMENT_ERROR, "timeout_s is -3",
+               "group_new with a negative timeout");
+  expect_error(unisono_group_new(NULL, 0, NULL, 0, NULL), UNISONO_ARGUMENT_ERROR, "made is a null pointer",
+               "group_new into NULL");
   expect_error(unisono_group_split(NULL, 0, 0, NULL), UNISONO_ARGUMENT_ERROR, "made is a null pointer", "group_split into NULL");
-  expect_error(unisono_group_shrink(NULL, NULL, 0, NULL), UNISONO_ARGUMENT_ERROR, "made is a null pointer", "group_shrink into NULL");
-  expect_error(unisono_group_shrink(NULL, &world_size, 1, &none), UNISONO_ARGUMENT_ERROR, "group_rank", "group_shrink without nobody");
+  expect_error(unisono_group_shrink(NULL, NULL, 0, NULL), UNISONO_ARGUMENT_ERROR, "made is a null pointer",
+               "group_shrink into NULL");
+  expect_error(unisono_group_shrink(NULL, &world_size, 1, &none), UNISONO_ARGUMENT_ERROR, "group_rank",
+               "group_shrink without nobody");
   expect_ok(unisono_group_destroy(group), "group_destroy");
   expect_error(unisono_group_destroy(NULL), UNISONO_ARGUMENT_ERROR, "group is a null pointer", "group_destroy of NULL");
 }
@@ -115,10 +127,12 @@ static void try_absence(void) {
   const int absent = world_size - 1;
   expect_ok(unisono_group_new(NULL, 0, "absence", 0, &group), "group_new");
   if (world_rank != absent) {
-    expect_error(unisono_monitored_barrier(group, 0.05), UNISONO_TIMEOUT_ERROR, "rank", "a monitored_barrier that one does not come to");
+    expect_error(unisono_monitored_barrier(group, 0.05), UNISONO_TIMEOUT_ERROR, "rank",
+                 "a monitored_barrier that one does not come to");
     expect_ok(unisono_send(&word, 1, UNISONO_INT32, absent, 11, NULL, NULL), "telling the absent one");
   } else {
-    for (rank = 0; rank < absent; ++rank) expect_ok(unisono_recv(&word, 1, UNISONO_INT32, rank, 11, NULL, NULL, NULL), "who was there");
+    for (rank = 0; rank < absent; ++rank)
+      expect_ok(unisono_recv(&word, 1, UNISONO_INT32, rank, 11, NULL, NULL, NULL), "who was there");
   }
   expect_ok(unisono_group_destroy(group), "destroying a broken group");
 }
@@ -127,16 +141,17 @@ void try_broken_groups(void) {
   unisono_group *group = NULL, *again = NULL;
   int32_t one = 1;
   int answer = -1;
-  expect_error(unisono_monitored_barrier(NULL, -1), UNISONO_ARGUMENT_ERROR, "timeout_s is -1", "monitored_barrier with a negative timeout");
+  expect_error(unisono_monitored_barrier(NULL, -1), UNISONO_ARGUMENT_ERROR, "timeout_s is -1",
+               "monitored_barrier with a negative timeout");
   if (world_size > 1) try_absence();
   expect_ok(unisono_group_new(NULL, 0, "aborted", 0, &group), "group_new");
   if (world_rank == 0) {
     expect_ok(unisono_group_abort(group, "enough of it"), "group_abort");
-    expect_error(unisono_all_reduce(NULL, &one, 1, UNISONO_INT32, UNISONO_SUM, group, NULL), UNISONO_REVOKED_ERROR, "enough of it",
-                 "a call after abort");
+    expect_error(unisono_all_reduce(NULL, &one, 1, UNISONO_INT32, UNISONO_SUM, group, NULL), UNISONO_REVOKED_ERROR,
+                 "enough of it", "a call after abort");
   } else {
-    expect_error(unisono_all_reduce(NULL, &one, 1, UNISONO_INT32, UNISONO_SUM, group, NULL), UNISONO_REVOKED_ERROR, "enough of it",
-                 "a call that is aborted");
+    expect_error(unisono_all_reduce(NULL, &one, 1, UNISONO_INT32, UNISONO_SUM, group, NULL), UNISONO_REVOKED_ERROR,
+                 "enough of it", "a call that is aborted");
   }
   expect_ok(unisono_group_agree(group, 1, 0, &answer), "agree on a broken group");
   expect(answer == 1, "all are still there");

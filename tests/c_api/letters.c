@@ -49,7 +49,8 @@ static void try_any_source(const unisono_group* group, int me, int ranks) {
     unisono_work* work = NULL;
     int source = -2;
     if (turn % 2 == 0) {
-      expect_ok(unisono_recv(letter[1], 1, UNISONO_INT32, UNISONO_ANY_SOURCE, 0, NULL, group, &work), "recv from anybody with a work");
+      expect_ok(unisono_recv(letter[1], 1, UNISONO_INT32, UNISONO_ANY_SOURCE, 0, NULL, group, &work),
+                "recv from anybody with a work");
       expect_ok(unisono_work_wait(work, 0), "waiting for anybody");
       expect_ok(unisono_work_source(work, &source), "source of anybody");
       unisono_work_free(work);
@@ -66,14 +67,18 @@ void try_letters(const unisono_group* group) {
   int me = -1, ranks = -1;
   expect_ok(unisono_group_rank(group, &me), "group_rank");
   expect_ok(unisono_group_size(group, &ranks), "group_size");
-  expect_error(unisono_send(letter, 1, UNISONO_INT32, me, 0, group, NULL), UNISONO_ARGUMENT_ERROR, "this rank itself", "send to oneself");
-  expect_error(unisono_recv(letter, 1, UNISONO_INT32, ranks, 0, NULL, group, NULL), UNISONO_ARGUMENT_ERROR, "group_peer", "recv from nobody");
+  expect_error(unisono_send(letter, 1, UNISONO_INT32, me, 0, group, NULL), UNISONO_ARGUMENT_ERROR, "this rank itself",
+               "send to oneself");
+  expect_error(unisono_recv(letter, 1, UNISONO_INT32, ranks, 0, NULL, group, NULL), UNISONO_ARGUMENT_ERROR, "group_peer",
+               "recv from nobody");
   expect_error(unisono_send(letter, 1, UNISONO_INT32, UNISONO_ANY_SOURCE, 0, group, NULL), UNISONO_ARGUMENT_ERROR, "group_peer",
                "send to anybody");
   expect_error(unisono_send(letter, 1, 99, 0, 0, group, NULL), UNISONO_ARGUMENT_ERROR, "dtype is number 99", "send of no dtype");
-  expect_error(unisono_recv(letter, 1, -1, 0, 0, NULL, group, NULL), UNISONO_ARGUMENT_ERROR, "dtype is number -1", "recv of no dtype");
+  expect_error(unisono_recv(letter, 1, -1, 0, 0, NULL, group, NULL), UNISONO_ARGUMENT_ERROR, "dtype is number -1",
+               "recv of no dtype");
   if (ranks == 1) return;
-  expect_error(unisono_send(NULL, 1, UNISONO_INT32, (me + 1) % ranks, 0, group, NULL), UNISONO_ARGUMENT_ERROR, "null pointer", "send of NULL");
+  expect_error(unisono_send(NULL, 1, UNISONO_INT32, (me + 1) % ranks, 0, group, NULL), UNISONO_ARGUMENT_ERROR, "null pointer",
+               "send of NULL");
   expect_error(unisono_recv(letter, -1, UNISONO_INT32, (me + 1) % ranks, 0, NULL, group, NULL), UNISONO_ARGUMENT_ERROR, "(-1)",
                "recv of a negative count");
   try_ring(group, me, ranks, 3);
@@ -82,7 +87,8 @@ void try_letters(const unisono_group* group) {
   expect_ok(unisono_barrier(group, NULL), "nobody leaves while rank 0 waits for anybody");
 }
 
-/* A wait that gives up leaves the call as it is: rank 0 waits for a barrier that the others enter once it has given up. */
+/* A wait that gives up leaves the call as it is: rank 0 waits for a barrier that the others enter once it has given up.
+ */
 static void try_giving_up(void) {
   unisono_work* work = NULL;
   int32_t word = 1;

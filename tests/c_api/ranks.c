@@ -1,4 +1,5 @@
-/* The C test program: joins, tries every function of unisono.h, leaves, and does some of it again. Says how many checks held. */
+/* The C test program: joins, tries every function of unisono.h, leaves, and does some of it again. Says how many checks
+ * held. */
 #include "ranks.h"
 
 #include <stdio.h>
@@ -27,10 +28,12 @@ void expect_ok(unisono_status status, const char* what) {
 void expect_error(unisono_status status, unisono_status wanted, const char* part, const char* what) {
   const char* text = unisono_last_error();
   ++checks;
-  if (status == wanted && strncmp(text, unisono_error_name(wanted), strlen(unisono_error_name(wanted))) == 0 && strstr(text, part)) return;
+  if (status == wanted && strncmp(text, unisono_error_name(wanted), strlen(unisono_error_name(wanted))) == 0 &&
+      strstr(text, part))
+    return;
   ++failures;
-  fprintf(stderr, "rank %d: %s gave %d where %s with \"%s\" was wanted: %s\n", world_rank, what, (int)status, unisono_error_name(wanted),
-          part, text);
+  fprintf(stderr, "rank %d: %s gave %d where %s with \"%s\" was wanted: %s\n", world_rank, what, (int)status,
+          unisono_error_name(wanted), part, text);
 }
 
 unisono_work** place_of_work(int async) {
@@ -106,7 +109,8 @@ static void try_a_second_world(void) {
   expect_ok(unisono_group_destroy(old), "destroying a group whose world was left");
   expect_ok(unisono_init_with(world_rank, world_size, NULL, 30), "init_with, after finalize");
   expect_ok(unisono_init(), "init of a world that is there");
-  expect_error(unisono_init_with(world_rank, world_size + 1, NULL, 0), UNISONO_STATE_ERROR, "joined already", "init_with another size");
+  expect_error(unisono_init_with(world_rank, world_size + 1, NULL, 0), UNISONO_STATE_ERROR, "joined already",
+               "init_with another size");
   find_place();
   expect_ok(unisono_all_reduce(NULL, &sum, 1, UNISONO_INT32, UNISONO_SUM, NULL, NULL), "all_reduce in the second world");
   expect(sum == world_size, "the sum in the second world");

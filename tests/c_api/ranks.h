@@ -1,4 +1,5 @@
-/* What the parts of the C test program share. Every rank runs all of it, started by c_api_test.cpp through `unisono run`. */
+/* What the parts of the C test program share. Every rank runs all of it, started by c_api_test.cpp through `unisono
+ * run`. */
 #ifndef UNISONO_TESTS_C_API_RANKS_H
 #define UNISONO_TESTS_C_API_RANKS_H
 
