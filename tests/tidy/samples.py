@@ -2,7 +2,8 @@
 
 A sample is {path: text}; the marks are taken off before the check sees the text.
 """
-from tidy import builds, checks, documents, walls
+from tidy import builds, checks, documents, functions, walls
+from tidy.samples_functions import FUNCTIONS
 
 LONG = "\n".join(f"  step({index});" for index in range(80))
 
@@ -317,6 +318,7 @@ prints
         "docs/c.md": "<!-- test: main.c -->\n```c\nint x;\n```\n\n```c //!\nint z;\n```\n",
         "docs/page.md": "```cpp\nint z;\n```\n",
     },
+    functions.check_functions_have_rows: FUNCTIONS,
     builds.check_sources_are_built: {
         "src/base/built.cpp": "int a;\n",
         "src/base/forgotten.cpp": "int b; //!\n",
