@@ -49,6 +49,17 @@ bool is_completed(const Started& started) {
   return started.work ? started.work->is_completed() : started.handle->is_completed();
 }
 
+TEST(AsyncCalls, a_work_may_be_waited_for_as_a_handle) {
+  for_each_world(ranks(2), [](TestWorld& world) {
+    std::vector<int32_t> data = {world.rank() + 1};
+    CommHandle handle(distributed::all_reduce(view(data), {.group = world.group(), .async_op = true}));
+    handle.wait();
+    EXPECT_TRUE(handle.is_completed());
+    EXPECT_TRUE(handle.exception().ok());
+    EXPECT_EQ(data[0], 3);
+  });
+}
+
 TEST(AsyncCalls, many_at_once_of_all_kinds_give_the_right_results) {
   for (int size : {1, 2, 4}) {
     const std::vector<Trial> trials = many_trials(size);

@@ -49,6 +49,8 @@ TEST(State, calls_before_joining_name_the_function_to_call_first) {
     expect_error<StateError>({"create_group", "communication::init()"}, [&] { communication::create_group("a", {0}); });
     expect_error<StateError>({"no world to leave"}, [&] { distributed::destroy_process_group(); });
     EXPECT_FALSE(distributed::is_initialized());
+    EXPECT_TRUE(distributed::is_available());
+    EXPECT_EQ(distributed::get_backend(), "unisono");
   });
 }
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tests"))
 
-from tidy import builds, checks, documents, walls  # noqa: E402
+from tidy import builds, checks, documents, functions, walls  # noqa: E402
 from tidy.samples import SAMPLES  # noqa: E402
 from tidy.source import Tree  # noqa: E402
 
@@ -82,6 +82,9 @@ class TheProject(unittest.TestCase):
     def test_readme_snippets_can_be_run(self):
         self.holds(documents.check_readme_snippets)
 
+    def test_functions_have_rows(self):
+        self.holds(functions.check_functions_have_rows)
+
     def test_every_source_is_built(self):
         self.holds(builds.check_sources_are_built, self.build())
 
@@ -94,7 +97,7 @@ class TheChecks(unittest.TestCase):
 
     def test_each_check_has_samples_and_a_test_of_its_own(self):
         tests = Path(__file__).read_text()
-        for module in (walls, checks, documents, builds):
+        for module in (walls, checks, documents, functions, builds):
             for name, check in vars(module).items():
                 if name.startswith("check_"):
                     self.assertIn(check, SAMPLES, f"{name} has no samples")

@@ -81,9 +81,11 @@ bool has_world() { return find_world() != nullptr; }
 
 std::shared_ptr<World> current_world(const char* wanted_for) {
   auto world = find_world();
-  if (!world)
-    throw StateError(Status(ErrorCode::state, fmt::format("{} was called before the world was joined: call "
-                                                          "distributed::init_process_group() or communication::init() first", wanted_for)));
+  if (!world) {
+    const bool from_c = std::string_view(wanted_for).starts_with("unisono_");
+    const char* first = from_c ? "unisono_init()" : "distributed::init_process_group() or communication::init()";
+    throw StateError(Status(ErrorCode::state, fmt::format("{} was called before the world was joined: call {} first", wanted_for, first)));
+  }
   if (world->forked())
     throw StateError(Status(ErrorCode::state, fmt::format("{} was called in a forked child of a rank; only the process that joined "
                                                           "may use the library", wanted_for)));

@@ -2,7 +2,8 @@
 import re
 from pathlib import PurePosixPath
 
-RUNNABLE = ("cpp", "cmake", "python", "sh")
+RUNNABLE = ("c", "cpp", "cmake", "python", "sh")
+TRIED_PAGES = ("README.md", "docs/c.md")  # whose blocks a test runs
 
 
 def pages(tree):
@@ -59,10 +60,13 @@ def anchors(text):
 
 
 def check_readme_snippets(tree):
-    """Every block of code in README.md says its language, and the name under which a test runs it."""
-    if "README.md" not in tree.paths:
-        return
-    lines = tree.text("README.md").split("\n")
+    """Every block of code in README.md and docs/c.md says its language, and the name under which a test runs it."""
+    for page in TRIED_PAGES:
+        if page in tree.paths:
+            yield from faults_of_snippets(page, tree.text(page).split("\n"))
+
+
+def faults_of_snippets(page, lines):
     fenced = False
     for number, line in enumerate(lines, 1):
         fence = re.match(r"```(\w*)", line)
@@ -70,6 +74,6 @@ def check_readme_snippets(tree):
             continue
         fenced = not fenced
         if fenced and not fence[1]:
-            yield "README.md", number, "a block of code without its language (text, if nothing else)"
+            yield page, number, "a block of code without its language (text, if nothing else)"
         if fenced and fence[1] in RUNNABLE and not re.match(r"<!-- test: \S+ -->$", lines[number - 2].strip()):
-            yield "README.md", number, "no line `<!-- test: file name -->` above this block, so no test can run it"
+            yield page, number, "no line `<!-- test: file name -->` above this block, so no test can run it"

@@ -2,7 +2,8 @@
 
 A sample is {path: text}; the marks are taken off before the check sees the text.
 """
-from tidy import builds, checks, documents, walls
+from tidy import builds, checks, documents, functions, walls
+from tidy.samples_functions import FUNCTIONS
 
 LONG = "\n".join(f"  step({index});" for index in range(80))
 
@@ -49,6 +50,11 @@ SAMPLES = {
 #include "base/check.hpp"  //!
 #include <fmt/format.h>    //!
 #include <sys/types.h>     //!
+""",
+        "include/unisono/unisono.h": """
+#include <stdint.h>
+#include <vector>                //!
+#include <sys/types.h>           //!
 """,
         "tools/bench.cpp": """
 #include <CLI/CLI.hpp>
@@ -122,6 +128,10 @@ void Six::method(int a, int b, int c,  //!
 void none(void) {}
 auto lambda = [](int a, int b, int c, int d, int e, int f) { return a; };
 """,
+        "src/dialects/c_collectives.cpp": """
+int unisono_six(int a, int b, int c, int d, int e, int f) { return a; }
+int helper_of_six(int a, int b, int c, int d, int e, int f) { return a; } //!
+""",
     },
     checks.check_macros: {
         "src/base/check.hpp": """
@@ -135,6 +145,16 @@ auto lambda = [](int a, int b, int c, int d, int e, int f) { return a; };
 #  define HELPER(x) x    //!
 HWY_ATTR void f();       //!
 // #define X
+""",
+        "include/unisono/unisono.h": """
+#define UNISONO_UNISONO_H
+#define UNISONO_VERSION_MAJOR 0
+#define UNISONO_MAXIMUM 3        //!
+""",
+        "include/unisono/group.hpp": "#define UNISONO_VERSION_MAJOR 0 //!\n",
+        "tests/c_api/ranks.h": """
+#define UNISONO_TESTS_C_API_RANKS_H
+#define EXPECT(x) //!
 """,
         "src/kernels/sum.cpp": """
 #define HWY_TARGET_INCLUDE "kernels/sum.cpp"
@@ -295,8 +315,10 @@ what
 prints
 ```
 """,
+        "docs/c.md": "<!-- test: main.c -->\n```c\nint x;\n```\n\n```c //!\nint z;\n```\n",
         "docs/page.md": "```cpp\nint z;\n```\n",
     },
+    functions.check_functions_have_rows: FUNCTIONS,
     builds.check_sources_are_built: {
         "src/base/built.cpp": "int a;\n",
         "src/base/forgotten.cpp": "int b; //!\n",

@@ -68,7 +68,8 @@ def fault_of_project_include(path, name):
 
 
 def fault_of_library_include(path, name):
-    if path.startswith("include/") and not re.fullmatch(r"[a-z0-9_]+|unisono/\w+\.hpp", name):
+    allowed = r"std(?:int|def|bool)\.h" if path.endswith(".h") else r"[a-z0-9_]+|unisono/\w+\.hpp"
+    if path.startswith("include/") and not re.fullmatch(allowed, name):
         return f"<{name}>: a public header includes unisono/ and the standard library only"
     for pattern, places in LIBRARIES.items():
         if fnmatch(name, pattern) and not path.startswith(places):
