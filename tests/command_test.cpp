@@ -58,7 +58,7 @@ TEST(Bench, checks_every_collective_while_timing_it) {
     for (const char* extra : {"", " --fresh"}) {
       Outcome outcome = unisono(std::string("bench all -n 3 --sizes 64,40K,300K --repeats 2 --seconds 0.002 --dialect ") + dialect + extra);
       EXPECT_EQ(outcome.status, 0) << outcome.output;
-      for (const char* name : {"all_reduce", "all_gather", "reduce_scatter", "reduce", "scatter", "broadcast", "barrier"})
+      for (const char* name : {"all_reduce", "all_gather", "reduce_scatter", "reduce", "scatter", "gather", "broadcast", "all_to_all", "scan", "exscan", "barrier"})
         EXPECT_TRUE(outcome.says(std::string("\n") + name)) << name << outcome.output;
     }
 }

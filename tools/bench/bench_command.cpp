@@ -18,8 +18,8 @@ constexpr const char* explanation =
     "  unisono bench all --ranks 4 --fresh\n"
     "\n"
     "bytes is the data of one rank (all_reduce, reduce, broadcast, scan, exscan) or all pieces together\n"
-    "(all_gather, reduce_scatter, scatter). Results are checked while timing: `wrong` counts\n"
-    "elements, and the command fails unless it is 0. Run it with nothing else on the machine.";
+    "(all_gather, reduce_scatter, scatter, gather, all_to_all). Results are checked while timing:\n"
+    "`wrong` counts elements, and the command fails unless it is 0. Run it with nothing else on the machine.";
 
 struct Line {
   std::string collective = "all_reduce", sizes;
@@ -27,14 +27,18 @@ struct Line {
   BenchOptions options;
 };
 
-std::vector<Collective> collectives_named(const std::string& name) {
-  using enum Collective;
-  if (name == "all") return {all_reduce, all_gather, reduce_scatter, reduce, scatter, broadcast, scan, exscan, barrier};
-  auto found = collective_named(name);
-  bool timed = found && *found != gather && *found != all_to_all;
-  if (!timed) throw CLI::ValidationError(fmt::format("collective {}: there are all_reduce, all_gather, reduce_scatter, reduce, scatter, "
-                                                     "broadcast, scan, exscan, barrier, and all", name));
-  return {*found};
+std::string all_names() {
+  std::vector<std::string_view> names;
+  for (const SubjectKind& kind : subject_kinds()) names.push_back(kind.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::vector<const SubjectKind*> subjects_named(const std::string& name) {
+  std::vector<const SubjectKind*> found;
+  for (const SubjectKind& kind : subject_kinds())
+    if (kind.name == name || name == "all") found.push_back(&kind);
+  if (found.empty()) throw CLI::ValidationError(fmt::format("collective {}: there are {}, and all", name, all_names()));
+  return found;
 }
 
 std::vector<int64_t> sizes_of(const std::string& text) {
@@ -66,7 +70,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   BenchOptions& options = line->options;
   CLI::App* bench = app.add_subcommand("bench", "Measure the collectives on this machine.");
   bench->footer(explanation);
-  bench->add_option("collective", line->collective, "which collective, or all")->capture_default_str();
+  bench->add_option("collective", line->collective, all_names() + ", or all")->capture_default_str();
   bench->add_option("-n,--ranks", options.ranks, "how many ranks to start")->check(CLI::Range(1, 1024))->capture_default_str();
   bench->add_option("--sizes", line->sizes, "bytes, with K, M, G: 64,4K,64K,1M,16M,64M by default");
   bench->add_option("--dialect", options.dialect, "distributed or comm_func")->check(CLI::IsMember({"distributed", "comm_func"}))->capture_default_str();
@@ -76,7 +80,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   bench->add_option("--json", options.json, "write the rows to this file as well");
   bench->add_flag(as_rank_flag, line->as_rank)->group("");
   bench->callback([line, &exit_code] {
-    line->options.collectives = collectives_named(line->collective);
+    line->options.subjects = subjects_named(line->collective);
     if (!line->sizes.empty()) line->options.sizes = sizes_of(line->sizes);
     exit_code = line->as_rank ? run_bench_rank(line->options) : run_self(line->options.ranks, words_of(*line));
   });
