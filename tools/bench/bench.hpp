@@ -14,6 +14,7 @@ struct BenchOptions {
   std::vector<int64_t> sizes = {64, 4096, 65536, 1 << 20, 16 << 20, 64 << 20};
   int ranks = 2;
   bool fresh = false;       // every rank rewrites its input before each call, outside the clock
+  bool shared = false;      // buffers are shared tensors
   std::string dialect = "distributed";
   int repeats = 7;
   double seconds = 0.15;    // how long one repeat takes, roughly

@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/sizes.hpp"
 #include "tools/bench/bench.hpp"
 #include "tools/show/self.hpp"
+#include "unisono/settings.hpp"
 
 namespace unisono::tools {
 namespace {
@@ -60,7 +62,17 @@ std::vector<std::string> words_of(const Line& line) {
   if (!line.sizes.empty()) words.insert(words.end(), {"--sizes", line.sizes});
   if (!line.options.json.empty()) words.insert(words.end(), {"--json", line.options.json});
   if (line.options.fresh) words.push_back("--fresh");
+  if (line.options.shared) words.push_back("--shared");
   return words;
+}
+
+// Shared tensors lie in the arena, beside what the library keeps there, which has as much of it as ever. An arena is address
+// space: twice what the two buffers of a rank take costs nothing, and leaves room where others have lain before.
+std::vector<std::string> environment_of(const BenchOptions& options) {
+  if (!options.shared || process_environment().contains("UNISONO_ARENA")) return {};
+  const int64_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
+  const int64_t buffer = round_up(largest + 4 * options.ranks, 1_MiB);  // sizes that do not divide by the ranks are rounded up
+  return {"UNISONO_ARENA=" + format_size(Settings().arena_bytes + 4 * buffer)};
 }
 
 }  // namespace
@@ -75,6 +87,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   bench->add_option("--sizes", line->sizes, "bytes, with K, M, G: 64,4K,64K,1M,16M,64M by default");
   bench->add_option("--dialect", options.dialect, "distributed or comm_func")->check(CLI::IsMember({"distributed", "comm_func"}))->capture_default_str();
   bench->add_flag("--fresh", options.fresh, "every rank rewrites its input before each call, outside the clock");
+  bench->add_flag("--shared", options.shared, "buffers are shared tensors; in the comm_func dialect the inputs");
   bench->add_option("--repeats", options.repeats, "how often each size is timed")->check(CLI::Range(1, 1000))->capture_default_str();
   bench->add_option("--seconds", options.seconds, "how long one repeat takes, roughly")->check(CLI::PositiveNumber)->capture_default_str();
   bench->add_option("--json", options.json, "write the rows to this file as well");
@@ -82,7 +95,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   bench->callback([line, &exit_code] {
     line->options.subjects = subjects_named(line->collective);
     if (!line->sizes.empty()) line->options.sizes = sizes_of(line->sizes);
-    exit_code = line->as_rank ? run_bench_rank(line->options) : run_self(line->options.ranks, words_of(*line));
+    exit_code = line->as_rank ? run_bench_rank(line->options) : run_self(line->options.ranks, words_of(*line), environment_of(line->options));
   });
 }
 

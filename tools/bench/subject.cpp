@@ -40,6 +40,8 @@ const SubjectKind* subject_named(std::string_view name) {
   return nullptr;
 }
 
-Tensor make_buffer(const SubjectRequest&, int64_t count) { return Tensor::zeros(DType::float32, Shape{count}); }
+Tensor make_buffer(const SubjectRequest& request, int64_t count) {
+  return request.shared ? alloc_shared(Shape{count}, DType::float32) : Tensor::zeros(DType::float32, Shape{count});
+}
 
 }  // namespace unisono::tools

@@ -15,6 +15,7 @@ namespace unisono::tools {
 struct SubjectRequest {
   int64_t bytes = 0;  // all_reduce, reduce, broadcast, scans, send: the data; the others: all pieces together, as in the MPI suites
   std::string dialect = "distributed";
+  bool shared = false;  // buffers are shared tensors; of comm_func the input, since its results are its own
   int rank = 0, ranks = 1;
 };
 
@@ -38,7 +39,7 @@ struct SubjectKind {
 std::span<const SubjectKind> subject_kinds();
 const SubjectKind* subject_named(std::string_view name);  // null when there is none
 
-Tensor make_buffer(const SubjectRequest& request, int64_t count);  // zeros, float32
+Tensor make_buffer(const SubjectRequest& request, int64_t count);  // zeros, float32, shared if asked for
 inline std::span<float> numbers_of(const Tensor& tensor) {
   return {static_cast<float*>(tensor.data()), static_cast<size_t>(tensor.count())};
 }
