@@ -54,8 +54,8 @@ std::string buffers_in_words(const BenchOptions& options) {
 }
 
 void print_head(const BenchOptions& options) {
-  fmt::print("# {} ranks, {} dialect, float32 sum, {}; time is the slowest rank's, of {} repeats\n", options.ranks, options.dialect,
-             buffers_in_words(options), options.repeats);
+  fmt::print("# {} ranks, {} dialect, {}float32 sum, {}; time is the slowest rank's, of {} repeats\n", options.ranks, options.dialect,
+             options.persistent ? "prepared calls, " : "", buffers_in_words(options), options.repeats);
   fmt::print("{:<15} {:>10} {:>10} {:>11} {:>11} {:>9} {:>9} {:>6} {:>12}\n", "# collective", "bytes", "count", "least µs", "median µs",
              "algbw", "busbw", "wrong", "memcpy µs");
 }
@@ -63,9 +63,9 @@ void print_head(const BenchOptions& options) {
 std::string json_of(const BenchRow& row, const BenchOptions& options, double copy_us) {
   return fmt::format(
       "{{\"collective\": \"{}\", \"ranks\": {}, \"bytes\": {}, \"count\": {}, \"least_us\": {:.3f}, \"median_us\": {:.3f}, "
-      "\"algbw_gbs\": {:.3f}, \"busbw_gbs\": {:.3f}, \"wrong\": {}, \"memcpy_us\": {:.3f}, \"fresh\": {}, \"shared\": {}, \"dialect\": \"{}\"}}",
+      "\"algbw_gbs\": {:.3f}, \"busbw_gbs\": {:.3f}, \"wrong\": {}, \"memcpy_us\": {:.3f}, \"fresh\": {}, \"shared\": {}, \"persistent\": {}, \"dialect\": \"{}\"}}",
       row.name, options.ranks, row.bytes, row.count, row.least_us, row.median_us, row.algbw, row.busbw, row.wrong,
-      copy_us, options.fresh, options.shared, options.dialect);
+      copy_us, options.fresh, options.shared, options.persistent, options.dialect);
 }
 
 bool write_json(const std::string& path, const std::vector<std::string>& rows) {
@@ -95,7 +95,8 @@ double memcpy_us(int64_t bytes, int repeats) {
 
 BenchRow measure(const SubjectKind& kind, int64_t bytes, const BenchOptions& options) {
   const std::unique_ptr<Subject> made =
-      kind.make({.bytes = bytes, .dialect = options.dialect, .shared = options.shared, .rank = distributed::get_rank(), .ranks = options.ranks});
+      kind.make({.bytes = bytes, .dialect = options.dialect, .shared = options.shared, .persistent = options.persistent,
+                 .rank = distributed::get_rank(), .ranks = options.ranks});
   Subject& subject = *made;
   BenchRow row{.name = kind.name, .bytes = bytes, .count = subject.count()};
   for (int number = 0; number < 2 * options.ranks; ++number) row.wrong += check_one_call(subject, number);

@@ -15,6 +15,7 @@ struct BenchOptions {
   int ranks = 2;
   bool fresh = false;       // every rank rewrites its input before each call, outside the clock
   bool shared = false;      // buffers are shared tensors
+  bool persistent = false;  // calls are prepared once; distributed dialect only
   std::string dialect = "distributed";
   int repeats = 7;
   double seconds = 0.15;    // how long one repeat takes, roughly

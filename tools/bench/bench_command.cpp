@@ -43,6 +43,11 @@ std::vector<const SubjectKind*> subjects_named(const std::string& name) {
   return found;
 }
 
+void check(const BenchOptions& options) {
+  if (options.persistent && options.dialect == "comm_func")
+    throw CLI::ValidationError("--persistent: the comm_func dialect has no prepared calls; use --dialect distributed");
+}
+
 std::vector<int64_t> sizes_of(const std::string& text) {
   std::vector<int64_t> sizes;
   for (size_t start = 0; start <= text.size();) {
@@ -63,6 +68,7 @@ std::vector<std::string> words_of(const Line& line) {
   if (!line.options.json.empty()) words.insert(words.end(), {"--json", line.options.json});
   if (line.options.fresh) words.push_back("--fresh");
   if (line.options.shared) words.push_back("--shared");
+  if (line.options.persistent) words.push_back("--persistent");
   return words;
 }
 
@@ -88,12 +94,14 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   bench->add_option("--dialect", options.dialect, "distributed or comm_func")->check(CLI::IsMember({"distributed", "comm_func"}))->capture_default_str();
   bench->add_flag("--fresh", options.fresh, "every rank rewrites its input before each call, outside the clock");
   bench->add_flag("--shared", options.shared, "buffers are shared tensors; in the comm_func dialect the inputs");
+  bench->add_flag("--persistent", options.persistent, "calls are prepared once and then run; distributed dialect only");
   bench->add_option("--repeats", options.repeats, "how often each size is timed")->check(CLI::Range(1, 1000))->capture_default_str();
   bench->add_option("--seconds", options.seconds, "how long one repeat takes, roughly")->check(CLI::PositiveNumber)->capture_default_str();
   bench->add_option("--json", options.json, "write the rows to this file as well");
   bench->add_flag(as_rank_flag, line->as_rank)->group("");
   bench->callback([line, &exit_code] {
     line->options.subjects = subjects_named(line->collective);
+    check(line->options);
     if (!line->sizes.empty()) line->options.sizes = sizes_of(line->sizes);
     exit_code = line->as_rank ? run_bench_rank(line->options) : run_self(line->options.ranks, words_of(*line), environment_of(line->options));
   });

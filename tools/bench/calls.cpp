@@ -1,4 +1,4 @@
-// One switch a dialect; see calls.hpp.
+// One switch a way of calling; see calls.hpp.
 #include "tools/bench/calls.hpp"
 
 #include "unisono/comm_func.hpp"
@@ -28,6 +28,24 @@ void call_distributed(Collective collective, const Buffers& buffers, int root) {
     case Collective::exscan: distributed::exscan(output); return;
     case Collective::barrier: distributed::barrier(); return;
   }
+}
+
+Prepared prepare(Collective collective, const Buffers& buffers, int root) {
+  const Tensor &input = buffers.input, &output = buffers.output;
+  switch (collective) {
+    case Collective::all_reduce: return distributed::prepare_all_reduce(output);
+    case Collective::all_gather: return distributed::prepare_all_gather_into_tensor(output, input);
+    case Collective::reduce_scatter: return distributed::prepare_reduce_scatter_tensor(output, input);
+    case Collective::reduce: return distributed::prepare_reduce(output, root);
+    case Collective::scatter: return distributed::prepare_scatter(output, list_of(buffers, root), {.src = root});
+    case Collective::gather: return distributed::prepare_gather(input, list_of(buffers, root), {.dst = root});
+    case Collective::broadcast: return distributed::prepare_broadcast(output, {.src = root});
+    case Collective::all_to_all: return distributed::prepare_all_to_all_single(output, input);
+    case Collective::scan: return distributed::prepare_scan(output);
+    case Collective::exscan: return distributed::prepare_exscan(output);
+    case Collective::barrier: return distributed::prepare_barrier();
+  }
+  return {};
 }
 
 Tensor call_comm_func(Collective collective, const Buffers& buffers, int root) {

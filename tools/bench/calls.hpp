@@ -1,8 +1,9 @@
-// The collectives on one set of buffers, as each dialect says them.
+// The collectives on one set of buffers, as each dialect says them, and prepared.
 #pragma once
 
 #include <vector>
 
+#include "unisono/persistent.hpp"
 #include "unisono/tensor.hpp"
 #include "unisono/types.hpp"
 
@@ -15,6 +16,7 @@ struct Buffers {
 };
 
 void call_distributed(Collective collective, const Buffers& buffers, int root);
+Prepared prepare(Collective collective, const Buffers& buffers, int root);  // what call_distributed would call
 Tensor call_comm_func(Collective collective, const Buffers& buffers, int root);  // its result; barrier has none
 
 }  // namespace unisono::tools

@@ -18,6 +18,9 @@ bool gives_pieces(Collective collective) {
 bool gets_pieces(Collective collective) {
   return is_any_of(collective, {Collective::all_gather, Collective::gather, Collective::all_to_all});
 }
+bool is_rooted(Collective collective) {
+  return is_any_of(collective, {Collective::reduce, Collective::scatter, Collective::gather, Collective::broadcast});
+}
 bool is_scan(Collective collective) { return is_any_of(collective, {Collective::scan, Collective::exscan}); }
 
 std::vector<TensorView> pieces_of(const Tensor& tensor, int pieces) {
@@ -63,6 +66,8 @@ Case::Case(Collective collective, const SubjectRequest& request)
   if (!functional_) buffers_.output = make_buffer(request, gets_one ? count_ / ranks : count_);
   if (collective == Collective::scatter) buffers_.pieces = pieces_of(buffers_.input, ranks);
   if (collective == Collective::gather && !functional_) buffers_.pieces = pieces_of(buffers_.output, ranks);
+  const int roots = is_rooted(collective) ? ranks : 1;
+  for (int root = 0; request.persistent && root < roots; ++root) prepared_.push_back(prepare(collective, buffers_, root));
   refresh();
 }
 
@@ -87,7 +92,9 @@ void Case::refresh() {
 void Case::call(int number) {
   last_root_ = number % buffers_.ranks;
   if (calls_ == 0) first_root_ = last_root_;
-  if (functional_)
+  if (!prepared_.empty())
+    prepared_[static_cast<size_t>(last_root_) % prepared_.size()].run();
+  else if (functional_)
     result_ = call_comm_func(collective_, buffers_, last_root_);
   else
     call_distributed(collective_, buffers_, last_root_);

@@ -34,6 +34,7 @@ class Case : public Subject {
   int generation_ = 0;  // how often the input was refreshed, modulo a small number
   int calls_ = 0, first_root_ = 0, last_root_ = 0;
   Buffers buffers_;
+  std::vector<Prepared> prepared_;  // one a root; none where calls are made anew
   Tensor result_;  // comm_func's
 };
 

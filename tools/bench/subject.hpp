@@ -16,6 +16,7 @@ struct SubjectRequest {
   int64_t bytes = 0;  // all_reduce, reduce, broadcast, scans, send: the data; the others: all pieces together, as in the MPI suites
   std::string dialect = "distributed";
   bool shared = false;  // buffers are shared tensors; of comm_func the input, since its results are its own
+  bool persistent = false;  // prepared calls, of the distributed dialect
   int rank = 0, ranks = 1;
 };
 
