@@ -73,6 +73,11 @@ struct Measured {
     for (size_t at = rows.find(part); at != std::string::npos; at = rows.find(part, at + 1)) ++found;
     return found;
   }
+  double last(const std::string& field) const {  // a number, of the last row
+    const std::string key = "\"" + field + "\": ";
+    const size_t at = rows.rfind(key);
+    return at == std::string::npos ? -1 : std::stod(rows.substr(at + key.size()));
+  }
 };
 
 Measured bench(const std::string& arguments, const std::string& environment = "") {
@@ -96,6 +101,7 @@ void expect_all_collectives(const Measured& measured, size_t sizes) {
     EXPECT_EQ(measured.count(std::string("\"collective\": \"") + name + "\""), wanted) << name << measured.rows;
   }
   EXPECT_EQ(measured.count("\"wrong\": 0,"), 10 * sizes + 1) << measured.rows;
+  EXPECT_FALSE(measured.has("\"send\"")) << "is no collective";
 }
 
 TEST(Bench, writes_its_rows_as_json) {
@@ -111,8 +117,7 @@ TEST(Bench, counts_what_crosses_the_bus) {
   const std::pair<const char*, double> factors[] = {{"gather", 0.75}, {"all_to_all", 0.75}, {"all_reduce", 1.5}, {"broadcast", 1}};
   for (auto [name, factor] : factors) {
     Measured measured = bench(std::string(name) + " -n 4 --sizes 1M");
-    auto number = [&](std::string_view field) { return std::stod(measured.rows.substr(measured.rows.find(field) + field.size())); };
-    EXPECT_NEAR(number("\"busbw_gbs\": "), factor * number("\"algbw_gbs\": "), 0.002) << measured.rows;
+    EXPECT_NEAR(measured.last("busbw_gbs"), factor * measured.last("algbw_gbs"), 0.002) << measured.rows;
   }
 }
 
@@ -136,6 +141,25 @@ TEST(Bench, raises_the_arena_to_what_shared_tensors_need) {
   Outcome chosen = run("UNISONO_ARENA=32M " + command() + line);
   EXPECT_NE(chosen.status, 0);
   EXPECT_TRUE(chosen.says("raise UNISONO_ARENA")) << chosen.output;
+}
+
+TEST(Bench, sends_to_and_fro_between_pairs) {
+  for (const char* extra : {"", " --shared", " --fresh", " --dialect comm_func --shared"}) {
+    Measured measured = bench(std::string("send -n 4 --sizes 4,8,64,300K") + extra);
+    EXPECT_EQ(measured.count("\"collective\": \"send\""), 4u) << extra << measured.rows;
+    EXPECT_EQ(measured.count("\"wrong\": 0,"), 4u) << extra << measured.rows;
+    EXPECT_TRUE(measured.has("\"bytes\": 307200, \"count\": 76800")) << extra << measured.rows;
+    EXPECT_NEAR(measured.last("busbw_gbs"), measured.last("algbw_gbs"), 1e-9) << extra << measured.rows;
+  }
+  for (const char* ranks : {"1", "3"}) {
+    Outcome odd = unisono(std::string("bench send -n ") + ranks);
+    EXPECT_NE(odd.status, 0);
+    EXPECT_TRUE(odd.says(std::string("--ranks ") + ranks + ": send goes between ranks 0 and 1, 2 and 3, and so on; give an even number"))
+        << odd.output;
+  }
+  Outcome prepared = unisono("bench send --persistent");
+  EXPECT_NE(prepared.status, 0);
+  EXPECT_TRUE(prepared.says("--persistent: send cannot be prepared")) << prepared.output;
 }
 
 TEST(Bench, makes_prepared_calls) {

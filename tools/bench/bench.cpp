@@ -1,4 +1,4 @@
-// The measuring loop and the table; see bench.hpp. Times are the slowest rank's, since that is when a collective is over.
+// The measuring loop and the table; see bench.hpp. Times are the slowest rank's, since that is when a call is over.
 #include "tools/bench/bench.hpp"
 
 #include <fmt/format.h>
@@ -108,7 +108,7 @@ BenchRow measure(const SubjectKind& kind, int64_t bytes, const BenchOptions& opt
   std::vector<double> times;
   for (int repeat = 0; repeat < options.repeats; ++repeat) {
     subject.refresh();
-    times.push_back(time_calls(subject, calls, options.fresh));
+    times.push_back(time_calls(subject, calls, options.fresh) / kind.ways);
     row.wrong += subject.wrong() + check_one_call(subject, repeat);
   }
   std::sort(times.begin(), times.end());

@@ -18,10 +18,14 @@ constexpr const char* explanation =
     "Examples:\n"
     "  unisono bench all_reduce --ranks 2 --sizes 64,4K,64K,1M,16M,64M --json rows.json\n"
     "  unisono bench all --ranks 4 --fresh\n"
+    "  unisono bench send --ranks 2 --shared\n"
     "\n"
-    "bytes is the data of one rank (all_reduce, reduce, broadcast, scan, exscan) or all pieces together\n"
-    "(all_gather, reduce_scatter, scatter, gather, all_to_all). Results are checked while timing:\n"
-    "`wrong` counts elements, and the command fails unless it is 0. Run it with nothing else on the machine.";
+    "all is every collective. send goes to and fro between ranks 0 and 1, 2 and 3, and so on, all pairs at\n"
+    "once; its time is half of a round trip. bytes is the data of one rank (all_reduce, reduce, broadcast,\n"
+    "scan, exscan, send) or all pieces together (all_gather, reduce_scatter, scatter, gather, all_to_all).\n"
+    "With --shared, ranks get an arena as large as the sizes need unless UNISONO_ARENA is set. Results are\n"
+    "checked while timing: `wrong` counts elements, and the command fails unless it is 0. Run it with\n"
+    "nothing else on the machine.";
 
 struct Line {
   std::string collective = "all_reduce", sizes;
@@ -38,7 +42,7 @@ std::string all_names() {
 std::vector<const SubjectKind*> subjects_named(const std::string& name) {
   std::vector<const SubjectKind*> found;
   for (const SubjectKind& kind : subject_kinds())
-    if (kind.name == name || name == "all") found.push_back(&kind);
+    if (kind.name == name || (name == "all" && kind.collective)) found.push_back(&kind);
   if (found.empty()) throw CLI::ValidationError(fmt::format("collective {}: there are {}, and all", name, all_names()));
   return found;
 }
@@ -46,6 +50,13 @@ std::vector<const SubjectKind*> subjects_named(const std::string& name) {
 void check(const BenchOptions& options) {
   if (options.persistent && options.dialect == "comm_func")
     throw CLI::ValidationError("--persistent: the comm_func dialect has no prepared calls; use --dialect distributed");
+  for (const SubjectKind* kind : options.subjects) {
+    if (!kind->collective && options.ranks % 2 != 0)
+      throw CLI::ValidationError(fmt::format("--ranks {}: {} goes between ranks 0 and 1, 2 and 3, and so on; give an even number",
+                                             options.ranks, kind->name));
+    if (!kind->collective && options.persistent)
+      throw CLI::ValidationError(fmt::format("--persistent: {} cannot be prepared, only collectives can", kind->name));
+  }
 }
 
 std::vector<int64_t> sizes_of(const std::string& text) {
@@ -86,7 +97,7 @@ std::vector<std::string> environment_of(const BenchOptions& options) {
 void add_bench_command(CLI::App& app, int& exit_code) {
   auto line = std::make_shared<Line>();
   BenchOptions& options = line->options;
-  CLI::App* bench = app.add_subcommand("bench", "Measure the collectives on this machine.");
+  CLI::App* bench = app.add_subcommand("bench", "Measure the collectives on this machine, and sending.");
   bench->footer(explanation);
   bench->add_option("collective", line->collective, all_names() + ", or all")->capture_default_str();
   bench->add_option("-n,--ranks", options.ranks, "how many ranks to start")->check(CLI::Range(1, 1024))->capture_default_str();

@@ -2,6 +2,7 @@
 #include "tools/bench/subject.hpp"
 
 #include "tools/bench/case.hpp"
+#include "tools/bench/ping_pong.hpp"
 
 namespace unisono::tools {
 namespace {
@@ -10,6 +11,8 @@ template <Collective collective>
 std::unique_ptr<Subject> make_case(const SubjectRequest& request) {
   return std::make_unique<Case>(collective, request);
 }
+
+std::unique_ptr<Subject> make_ping_pong(const SubjectRequest& request) { return std::make_unique<PingPong>(request); }
 
 double once(int) { return 1; }
 double but_my_own(int ranks) { return (ranks - 1.0) / ranks; }
@@ -28,6 +31,7 @@ constexpr SubjectKind kinds[] = {
     {"scan",           make_case<Collective::scan>,             once},
     {"exscan",         make_case<Collective::exscan>,           once},
     {"barrier",        make_case<Collective::barrier>,          once, /*sized=*/false},
+    {"send",           make_ping_pong,                          once, /*sized=*/true, /*collective=*/false, /*ways=*/2},
 };
 
 }  // namespace

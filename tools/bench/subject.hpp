@@ -35,6 +35,8 @@ struct SubjectKind {
   std::unique_ptr<Subject> (*make)(const SubjectRequest& request);
   double (*bus_factor)(int ranks);  // busbw = algbw × this, as nccl-tests defines it
   bool sized = true;                // otherwise it is timed once, whatever sizes are asked for
+  bool collective = true;           // otherwise it takes pairs of ranks, is not prepared, and is no part of `all`
+  int ways = 1;                     // how often the data travels in one call; the time is that of one way
 };
 
 std::span<const SubjectKind> subject_kinds();
