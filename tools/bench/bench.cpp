@@ -49,13 +49,13 @@ int64_t check_one_call(Subject& subject, int number) {
 }
 
 std::string buffers_in_words(const BenchOptions& options) {
-  const std::string_view memory = !options.shared ? "buffers" : options.dialect == "comm_func" ? "shared inputs" : "shared buffers";
-  return fmt::format("{} {}", options.fresh ? "fresh" : "hot", memory);
+  const std::string_view shared = options.dialect == "comm_func" ? "shared inputs" : "shared buffers";
+  return fmt::format("{} {}", options.fresh ? "fresh" : "hot", options.shared ? shared : "buffers");
 }
 
 void print_head(const BenchOptions& options) {
-  fmt::print("# {} ranks, {} dialect, {}float32 sum, {}; time is the slowest rank's, of {} repeats\n", options.ranks, options.dialect,
-             options.persistent ? "prepared calls, " : "", buffers_in_words(options), options.repeats);
+  fmt::print("# {} ranks, {} dialect, {}float32 sum, {}; time is the slowest rank's, of {} repeats\n", options.ranks,
+             options.dialect, options.persistent ? "prepared calls, " : "", buffers_in_words(options), options.repeats);
   fmt::print("{:<15} {:>10} {:>10} {:>11} {:>11} {:>9} {:>9} {:>6} {:>12}\n", "# collective", "bytes", "count", "least µs", "median µs",
              "algbw", "busbw", "wrong", "memcpy µs");
 }
@@ -63,7 +63,8 @@ void print_head(const BenchOptions& options) {
 std::string json_of(const BenchRow& row, const BenchOptions& options, double copy_us) {
   return fmt::format(
       "{{\"collective\": \"{}\", \"ranks\": {}, \"bytes\": {}, \"count\": {}, \"least_us\": {:.3f}, \"median_us\": {:.3f}, "
-      "\"algbw_gbs\": {:.3f}, \"busbw_gbs\": {:.3f}, \"wrong\": {}, \"memcpy_us\": {:.3f}, \"fresh\": {}, \"shared\": {}, \"persistent\": {}, \"dialect\": \"{}\"}}",
+      "\"algbw_gbs\": {:.3f}, \"busbw_gbs\": {:.3f}, \"wrong\": {}, \"memcpy_us\": {:.3f}, "
+      "\"fresh\": {}, \"shared\": {}, \"persistent\": {}, \"dialect\": \"{}\"}}",
       row.name, options.ranks, row.bytes, row.count, row.least_us, row.median_us, row.algbw, row.busbw, row.wrong,
       copy_us, options.fresh, options.shared, options.persistent, options.dialect);
 }

@@ -114,7 +114,8 @@ void add_bench_command(CLI::App& app, int& exit_code) {
     line->options.subjects = subjects_named(line->collective);
     check(line->options);
     if (!line->sizes.empty()) line->options.sizes = sizes_of(line->sizes);
-    exit_code = line->as_rank ? run_bench_rank(line->options) : run_self(line->options.ranks, words_of(*line), environment_of(line->options));
+    exit_code = line->as_rank ? run_bench_rank(line->options)
+                              : run_self(line->options.ranks, words_of(*line), environment_of(line->options));
   });
 }
 

@@ -26,7 +26,8 @@ bool is_scan(Collective collective) { return is_any_of(collective, {Collective::
 std::vector<TensorView> pieces_of(const Tensor& tensor, int pieces) {
   std::vector<TensorView> views;
   const size_t each = static_cast<size_t>(tensor.count() / pieces);
-  for (int piece = 0; piece < pieces; ++piece) views.push_back(view(numbers_of(tensor).subspan(static_cast<size_t>(piece) * each, each)));
+  for (int piece = 0; piece < pieces; ++piece)
+    views.push_back(view(numbers_of(tensor).subspan(static_cast<size_t>(piece) * each, each)));
   return views;
 }
 
@@ -154,7 +155,8 @@ int64_t Case::wrong() const {
   int64_t wrong = 0;
   for (int part = 0; part < parts; ++part) {
     const float wanted = expected(part);
-    wrong += std::ranges::count_if(values.subspan(static_cast<size_t>(part) * each, each), [wanted](float value) { return !(value == wanted); });
+    wrong += std::ranges::count_if(values.subspan(static_cast<size_t>(part) * each, each),
+                                   [wanted](float value) { return !(value == wanted); });
   }
   return wrong;
 }

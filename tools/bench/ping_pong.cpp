@@ -60,7 +60,8 @@ int64_t PingPong::wrong() const {
   const std::span<const float> theirs = numbers_of(received_);
   if (!called_ || theirs.size() <= 2) return wrong_ends_;
   const float wanted = mark(peer_, refreshed_before_);
-  return wrong_ends_ + std::ranges::count_if(theirs.subspan(1, theirs.size() - 2), [wanted](float value) { return value != wanted; });
+  const std::span<const float> between = theirs.subspan(1, theirs.size() - 2);
+  return wrong_ends_ + std::ranges::count_if(between, [wanted](float value) { return value != wanted; });
 }
 
 }  // namespace unisono::tools

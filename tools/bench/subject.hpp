@@ -13,7 +13,8 @@
 namespace unisono::tools {
 
 struct SubjectRequest {
-  int64_t bytes = 0;  // all_reduce, reduce, broadcast, scans, send: the data; the others: all pieces together, as in the MPI suites
+  // all_reduce, reduce, broadcast, scans, send: the data; the others: all pieces together, as in the MPI suites
+  int64_t bytes = 0;
   std::string dialect = "distributed";
   bool shared = false;  // buffers are shared tensors; of comm_func the input, since its results are its own
   bool persistent = false;  // prepared calls, of the distributed dialect
