@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/sizes.hpp"
 #include "tools/bench/bench.hpp"
 #include "tools/show/self.hpp"
+#include "unisono/settings.hpp"
 
 namespace unisono::tools {
 namespace {
@@ -16,10 +18,14 @@ constexpr const char* explanation =
     "Examples:\n"
     "  unisono bench all_reduce --ranks 2 --sizes 64,4K,64K,1M,16M,64M --json rows.json\n"
     "  unisono bench all --ranks 4 --fresh\n"
+    "  unisono bench send --ranks 2 --shared\n"
     "\n"
-    "bytes is the data of one rank (all_reduce, reduce, broadcast, scan, exscan) or all pieces together\n"
-    "(all_gather, reduce_scatter, scatter). Results are checked while timing: `wrong` counts\n"
-    "elements, and the command fails unless it is 0. Run it with nothing else on the machine.";
+    "all is every collective. send goes to and fro between ranks 0 and 1, 2 and 3, and so on, all pairs at\n"
+    "once; its time is half of a round trip. bytes is the data of one rank (all_reduce, reduce, broadcast,\n"
+    "scan, exscan, send) or all pieces together (all_gather, reduce_scatter, scatter, gather, all_to_all).\n"
+    "With --shared, ranks get an arena as large as the sizes need unless UNISONO_ARENA is set. Results are\n"
+    "checked while timing: `wrong` counts elements, and the command fails unless it is 0. Run it with\n"
+    "nothing else on the machine.";
 
 struct Line {
   std::string collective = "all_reduce", sizes;
@@ -27,14 +33,30 @@ struct Line {
   BenchOptions options;
 };
 
-std::vector<Collective> collectives_named(const std::string& name) {
-  using enum Collective;
-  if (name == "all") return {all_reduce, all_gather, reduce_scatter, reduce, scatter, broadcast, scan, exscan, barrier};
-  auto found = collective_named(name);
-  bool timed = found && *found != gather && *found != all_to_all;
-  if (!timed) throw CLI::ValidationError(fmt::format("collective {}: there are all_reduce, all_gather, reduce_scatter, reduce, scatter, "
-                                                     "broadcast, scan, exscan, barrier, and all", name));
-  return {*found};
+std::string all_names() {
+  std::vector<std::string_view> names;
+  for (const SubjectKind& kind : subject_kinds()) names.push_back(kind.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::vector<const SubjectKind*> subjects_named(const std::string& name) {
+  std::vector<const SubjectKind*> found;
+  for (const SubjectKind& kind : subject_kinds())
+    if (kind.name == name || (name == "all" && kind.collective)) found.push_back(&kind);
+  if (found.empty()) throw CLI::ValidationError(fmt::format("collective {}: there are {}, and all", name, all_names()));
+  return found;
+}
+
+void check(const BenchOptions& options) {
+  if (options.persistent && options.dialect == "comm_func")
+    throw CLI::ValidationError("--persistent: the comm_func dialect has no prepared calls; use --dialect distributed");
+  for (const SubjectKind* kind : options.subjects) {
+    if (!kind->collective && options.ranks % 2 != 0)
+      throw CLI::ValidationError(fmt::format("--ranks {}: {} goes between ranks 0 and 1, 2 and 3, and so on; give an even number",
+                                             options.ranks, kind->name));
+    if (!kind->collective && options.persistent)
+      throw CLI::ValidationError(fmt::format("--persistent: {} cannot be prepared, only collectives can", kind->name));
+  }
 }
 
 std::vector<int64_t> sizes_of(const std::string& text) {
@@ -56,7 +78,18 @@ std::vector<std::string> words_of(const Line& line) {
   if (!line.sizes.empty()) words.insert(words.end(), {"--sizes", line.sizes});
   if (!line.options.json.empty()) words.insert(words.end(), {"--json", line.options.json});
   if (line.options.fresh) words.push_back("--fresh");
+  if (line.options.shared) words.push_back("--shared");
+  if (line.options.persistent) words.push_back("--persistent");
   return words;
+}
+
+// Shared tensors lie in the arena, beside what the library keeps there, which has as much of it as ever. An arena is address
+// space: twice what the two buffers of a rank take costs nothing, and leaves room where others have lain before.
+std::vector<std::string> environment_of(const BenchOptions& options) {
+  if (!options.shared || process_environment().contains("UNISONO_ARENA")) return {};
+  const int64_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
+  const int64_t buffer = round_up(largest + 4 * options.ranks, 1_MiB);  // sizes that do not divide by the ranks are rounded up
+  return {"UNISONO_ARENA=" + format_size(Settings().arena_bytes + 4 * buffer)};
 }
 
 }  // namespace
@@ -64,21 +97,25 @@ std::vector<std::string> words_of(const Line& line) {
 void add_bench_command(CLI::App& app, int& exit_code) {
   auto line = std::make_shared<Line>();
   BenchOptions& options = line->options;
-  CLI::App* bench = app.add_subcommand("bench", "Measure the collectives on this machine.");
+  CLI::App* bench = app.add_subcommand("bench", "Measure the collectives on this machine, and sending.");
   bench->footer(explanation);
-  bench->add_option("collective", line->collective, "which collective, or all")->capture_default_str();
+  bench->add_option("collective", line->collective, all_names() + ", or all")->capture_default_str();
   bench->add_option("-n,--ranks", options.ranks, "how many ranks to start")->check(CLI::Range(1, 1024))->capture_default_str();
   bench->add_option("--sizes", line->sizes, "bytes, with K, M, G: 64,4K,64K,1M,16M,64M by default");
   bench->add_option("--dialect", options.dialect, "distributed or comm_func")->check(CLI::IsMember({"distributed", "comm_func"}))->capture_default_str();
   bench->add_flag("--fresh", options.fresh, "every rank rewrites its input before each call, outside the clock");
+  bench->add_flag("--shared", options.shared, "buffers are shared tensors; in the comm_func dialect the inputs");
+  bench->add_flag("--persistent", options.persistent, "calls are prepared once and then run; distributed dialect only");
   bench->add_option("--repeats", options.repeats, "how often each size is timed")->check(CLI::Range(1, 1000))->capture_default_str();
   bench->add_option("--seconds", options.seconds, "how long one repeat takes, roughly")->check(CLI::PositiveNumber)->capture_default_str();
   bench->add_option("--json", options.json, "write the rows to this file as well");
   bench->add_flag(as_rank_flag, line->as_rank)->group("");
   bench->callback([line, &exit_code] {
-    line->options.collectives = collectives_named(line->collective);
+    line->options.subjects = subjects_named(line->collective);
+    check(line->options);
     if (!line->sizes.empty()) line->options.sizes = sizes_of(line->sizes);
-    exit_code = line->as_rank ? run_bench_rank(line->options) : run_self(line->options.ranks, words_of(*line));
+    exit_code = line->as_rank ? run_bench_rank(line->options)
+                              : run_self(line->options.ranks, words_of(*line), environment_of(line->options));
   });
 }
 

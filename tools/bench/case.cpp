@@ -3,19 +3,31 @@
 
 #include <algorithm>
 
-#include "unisono/comm_func.hpp"
-
 namespace unisono::tools {
 namespace {
 
-bool has_pieces(Collective collective) {
-  return collective == Collective::all_gather || collective == Collective::reduce_scatter || collective == Collective::scatter;
+constexpr int generations = 8;
+
+bool is_any_of(Collective collective, std::initializer_list<Collective> those) {
+  return std::find(those.begin(), those.end(), collective) != those.end();
 }
 
-std::vector<TensorView> pieces_of(std::vector<float>& data, int pieces) {
+bool gives_pieces(Collective collective) {
+  return is_any_of(collective, {Collective::reduce_scatter, Collective::scatter, Collective::all_to_all});
+}
+bool gets_pieces(Collective collective) {
+  return is_any_of(collective, {Collective::all_gather, Collective::gather, Collective::all_to_all});
+}
+bool is_rooted(Collective collective) {
+  return is_any_of(collective, {Collective::reduce, Collective::scatter, Collective::gather, Collective::broadcast});
+}
+bool is_scan(Collective collective) { return is_any_of(collective, {Collective::scan, Collective::exscan}); }
+
+std::vector<TensorView> pieces_of(const Tensor& tensor, int pieces) {
   std::vector<TensorView> views;
-  size_t each = data.size() / static_cast<size_t>(pieces);
-  for (int piece = 0; piece < pieces; ++piece) views.push_back(view(std::span(data).subspan(static_cast<size_t>(piece) * each, each)));
+  const size_t each = static_cast<size_t>(tensor.count() / pieces);
+  for (int piece = 0; piece < pieces; ++piece)
+    views.push_back(view(numbers_of(tensor).subspan(static_cast<size_t>(piece) * each, each)));
   return views;
 }
 
@@ -30,8 +42,6 @@ float tree_sum(std::vector<float> numbers) {
   return numbers[0];
 }
 
-bool is_scan(Collective collective) { return collective == Collective::scan || collective == Collective::exscan; }
-
 // Everybody's result; `first` is what rank 0 has after an exscan.
 std::vector<float> scanned(const std::vector<float>& numbers, Collective collective, float first) {
   std::vector<float> results;
@@ -44,90 +54,86 @@ std::vector<float> scanned(const std::vector<float>& numbers, Collective collect
 
 }  // namespace
 
-double bus_factor(Collective collective, int ranks) {
-  double n = ranks;
-  if (collective == Collective::all_reduce) return 2 * (n - 1) / n;
-  return has_pieces(collective) ? (n - 1) / n : 1;
-}
-
-Case::Case(const CaseRequest& request, int rank, int ranks)
-    : collective_(request.collective), dialect_(request.dialect), rank_(rank), ranks_(ranks) {
-  int64_t total = std::max<int64_t>(request.bytes / 4, collective_ == Collective::barrier ? 0 : 1);
-  if (has_pieces(collective_)) total = (total + ranks - 1) / ranks * ranks;
-  count_ = total;
-  auto piece = static_cast<size_t>(total / ranks), whole = static_cast<size_t>(total);
-  input_.resize(collective_ == Collective::all_gather ? piece : whole);
-  output_.resize(collective_ == Collective::reduce_scatter || collective_ == Collective::scatter ? piece : whole);
+Case::Case(Collective collective, const SubjectRequest& request)
+    : collective_(collective), functional_(request.dialect == "comm_func") {
+  buffers_.rank = request.rank;
+  const int ranks = buffers_.ranks = request.ranks;
+  count_ = std::max<int64_t>(request.bytes / 4, 1);
+  if (gives_pieces(collective) || gets_pieces(collective)) count_ = (count_ + ranks - 1) / ranks * ranks;
+  if (collective == Collective::barrier) count_ = 0;
+  const bool gives_one = is_any_of(collective, {Collective::all_gather, Collective::gather});
+  const bool gets_one = is_any_of(collective, {Collective::reduce_scatter, Collective::scatter});
+  if (!in_place()) buffers_.input = make_buffer(request, gives_one ? count_ / ranks : count_);
+  if (!functional_) buffers_.output = make_buffer(request, gets_one ? count_ / ranks : count_);
+  if (collective == Collective::scatter) buffers_.pieces = pieces_of(buffers_.input, ranks);
+  if (collective == Collective::gather && !functional_) buffers_.pieces = pieces_of(buffers_.output, ranks);
+  const int roots = is_rooted(collective) ? ranks : 1;
+  for (int root = 0; request.persistent && root < roots; ++root) prepared_.push_back(prepare(collective, buffers_, root));
   refresh();
 }
 
+bool Case::in_place() const {
+  using enum Collective;
+  return !functional_ && is_any_of(collective_, {all_reduce, reduce, broadcast, scan, exscan});
+}
+
+// A piece counts twice as much as a rank: to whom it goes and from whom it comes cannot be mistaken for each other.
+float Case::given(int rank, int piece) const { return static_cast<float>(rank + 1 + generation_ + 2 * piece); }
+
 void Case::refresh() {
-  auto mine = static_cast<float>(rank_ + 1);
-  std::fill(input_.begin(), input_.end(), mine);
-  if (collective_ == Collective::reduce || collective_ == Collective::broadcast || in_place())
-    std::fill(output_.begin(), output_.end(), mine);
+  generation_ = (generation_ + 1) % generations;
+  const int pieces = gives_pieces(collective_) ? buffers_.ranks : 1;
+  const std::span<float> mine = numbers_of(in_place() ? buffers_.output : buffers_.input);
+  const size_t each = mine.size() / static_cast<size_t>(pieces);
+  for (int piece = 0; piece < pieces; ++piece)
+    std::ranges::fill(mine.subspan(static_cast<size_t>(piece) * each, each), given(buffers_.rank, piece));
   calls_ = 0;
 }
 
 void Case::call(int number) {
-  last_root_ = number % ranks_;
+  last_root_ = number % buffers_.ranks;
   if (calls_ == 0) first_root_ = last_root_;
-  if (dialect_ == "comm_func")
-    call_comm_func(last_root_);
+  if (!prepared_.empty())
+    prepared_[static_cast<size_t>(last_root_) % prepared_.size()].run();
+  else if (functional_)
+    result_ = call_comm_func(collective_, buffers_, last_root_);
   else
-    call_distributed(last_root_);
+    call_distributed(collective_, buffers_, last_root_);
   ++calls_;
 }
 
-void Case::call_distributed(int root) {
-  switch (collective_) {
-    case Collective::all_reduce: distributed::all_reduce(view(output_)); return;
-    case Collective::all_gather: distributed::all_gather_into_tensor(view(output_), view(input_)); return;
-    case Collective::reduce_scatter: distributed::reduce_scatter_tensor(view(output_), view(input_)); return;
-    case Collective::reduce: distributed::reduce(view(output_), root); return;
-    case Collective::scan: distributed::scan(view(output_)); return;
-    case Collective::exscan: distributed::exscan(view(output_)); return;
-    case Collective::broadcast: distributed::broadcast(view(output_), {.src = root}); return;
-    case Collective::scatter: {
-      std::vector<TensorView> list;
-      if (root == rank_) list = pieces_of(input_, ranks_);
-      distributed::scatter(view(output_), list, {.src = root});
-      return;
-    }
-    default: distributed::barrier(); return;
-  }
+bool Case::has_been_root() const { return (buffers_.rank - first_root_ + buffers_.ranks) % buffers_.ranks < calls_; }
+
+int Case::result_parts() const {
+  const bool gets_nothing = collective_ == Collective::gather && functional_ && buffers_.rank != last_root_;
+  return gets_pieces(collective_) && !gets_nothing ? buffers_.ranks : 1;
 }
 
-void Case::call_comm_func(int root) {
-  switch (collective_) {
-    case Collective::all_reduce: result_ = comm_func::all_reduce(view(input_)).first; return;
-    case Collective::all_gather: result_ = comm_func::all_gather_into_tensor(view(input_)).first; return;
-    case Collective::reduce_scatter: result_ = comm_func::reduce_scatter_tensor(view(input_)).first; return;
-    case Collective::reduce: result_ = comm_func::reduce(view(input_), root); return;
-    case Collective::scan: result_ = comm_func::scan(view(input_)).first; return;
-    case Collective::exscan: result_ = comm_func::exscan(view(input_)).first; return;
-    case Collective::broadcast: result_ = comm_func::broadcast(view(input_), root); return;
-    case Collective::scatter: result_ = comm_func::scatter_tensor(view(input_), root); return;
-    default: comm_func::barrier(); return;
-  }
-}
-
-// What stands in this rank's result (of all_gather: in one rank's part of it) after the calls since the last refresh. Tensors that are both input and output change
-// from call to call: there, the same calls are made on one number a rank, added in the kernels' order.
+// What stands in one part of this rank's result after the calls since the last refresh.
 float Case::expected(int part) const {
-  const bool functional = dialect_ == "comm_func";
+  const int rank = buffers_.rank;
   std::vector<float> numbers;
-  for (int rank = 0; rank < ranks_; ++rank) numbers.push_back(static_cast<float>(rank + 1));
-  const float root = numbers[static_cast<size_t>(last_root_)], first_root = numbers[static_cast<size_t>(first_root_)];
+  for (int giver = 0; giver < buffers_.ranks; ++giver) numbers.push_back(given(giver, gives_pieces(collective_) ? rank : 0));
   switch (collective_) {
     case Collective::reduce_scatter: return tree_sum(numbers);
-    case Collective::all_gather: return numbers[static_cast<size_t>(part)];
-    case Collective::scatter: return root;
-    case Collective::broadcast: return functional ? root : first_root;  // once all hold the first root's, nothing changes
+    case Collective::all_gather:
+    case Collective::all_to_all: return numbers[static_cast<size_t>(part)];
+    case Collective::gather: return functional_ && rank != last_root_ ? 0 : numbers[static_cast<size_t>(part)];
+    case Collective::scatter: return numbers[static_cast<size_t>(last_root_)];
+    // In place, all hold the first root's after the first call, and nothing changes any more.
+    case Collective::broadcast: return numbers[static_cast<size_t>(functional_ ? last_root_ : first_root_)];
     default: break;
   }
-  if (functional && is_scan(collective_)) return scanned(numbers, collective_, 0)[static_cast<size_t>(rank_)];
-  if (functional) return collective_ == Collective::all_reduce || rank_ == last_root_ ? tree_sum(numbers) : 0.0f;
+  if (!functional_) return expected_in_place();
+  if (is_scan(collective_)) return scanned(numbers, collective_, 0)[static_cast<size_t>(rank)];
+  return collective_ == Collective::all_reduce || rank == last_root_ ? tree_sum(numbers) : 0.0f;
+}
+
+// Tensors that are both input and output change from call to call: the same calls, made on one number a rank and added in the
+// kernels' order.
+float Case::expected_in_place() const {
+  std::vector<float> numbers;
+  for (int giver = 0; giver < buffers_.ranks; ++giver) numbers.push_back(given(giver, 0));
   for (int call = 0; call < calls_; ++call) {
     float sum = tree_sum(numbers);
     if (is_scan(collective_))
@@ -135,22 +141,22 @@ float Case::expected(int part) const {
     else if (collective_ == Collective::all_reduce)
       std::fill(numbers.begin(), numbers.end(), sum);
     else
-      numbers[static_cast<size_t>((first_root_ + call) % ranks_)] = sum;
+      numbers[static_cast<size_t>((first_root_ + call) % buffers_.ranks)] = sum;
   }
-  return numbers[static_cast<size_t>(rank_)];
+  return numbers[static_cast<size_t>(buffers_.rank)];
 }
 
 int64_t Case::wrong() const {
   if (collective_ == Collective::barrier || calls_ == 0) return 0;
-  const bool functional = dialect_ == "comm_func";
-  const float* values = functional ? static_cast<const float*>(result_.data()) : output_.data();
-  const int64_t count = functional ? result_.count() : static_cast<int64_t>(output_.size());
-  const int parts = collective_ == Collective::all_gather ? ranks_ : 1;
+  if (collective_ == Collective::gather && !functional_ && !has_been_root()) return 0;
+  const std::span<const float> values = numbers_of(functional_ ? result_ : buffers_.output);
+  const int parts = result_parts();
+  const size_t each = values.size() / static_cast<size_t>(parts);
   int64_t wrong = 0;
   for (int part = 0; part < parts; ++part) {
-    const float* from = values + part * (count / parts);
     const float wanted = expected(part);
-    wrong += std::count_if(from, from + count / parts, [wanted](float value) { return !(value == wanted); });
+    wrong += std::ranges::count_if(values.subspan(static_cast<size_t>(part) * each, each),
+                                   [wanted](float value) { return !(value == wanted); });
   }
   return wrong;
 }

@@ -2,49 +2,40 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <string>
-#include <vector>
 
-#include "unisono/distributed.hpp"
+#include "tools/bench/calls.hpp"
+#include "tools/bench/subject.hpp"
 #include "unisono/types.hpp"
 
 namespace unisono::tools {
 
-struct CaseRequest {
-  Collective collective = Collective::all_reduce;
-  int64_t bytes = 0;  // all_reduce, reduce, broadcast, scans: the data; the others: all pieces together, as in the MPI suites
-  std::string dialect = "distributed";
-};
-
-// float32 and sum throughout. Every element of rank r's input is r + 1, so one number a rank tells what must come out.
-class Case {
+// float32 and sum throughout. All elements of a rank's input, or of one piece of it, are the same number, so one number a
+// piece tells what must come out; each refresh changes them, so what an earlier call left behind is wrong.
+class Case : public Subject {
  public:
-  Case(const CaseRequest& request, int rank, int ranks);
+  Case(Collective collective, const SubjectRequest& request);
 
-  void call(int number);      // rooted collectives: root = number mod ranks, so that nobody runs ahead
-  void refresh();             // rewrites the input
-  int64_t wrong() const;      // elements that are not what they should be after the calls made since the last refresh
-  int64_t count() const { return count_; }
+  void call(int number) override;
+  void refresh() override;
+  int64_t wrong() const override;
+  int64_t count() const override { return count_; }
 
  private:
-  bool in_place() const {
-    const bool may_be = collective_ == Collective::all_reduce || collective_ == Collective::scan || collective_ == Collective::exscan;
-    return may_be && dialect_ == "distributed";
-  }
-  void call_distributed(int root);
-  void call_comm_func(int root);
+  bool in_place() const;
+  bool has_been_root() const;  // since the last refresh
+  int result_parts() const;    // how many different numbers stand in this rank's result
+  float given(int rank, int piece) const;
   float expected(int part) const;
+  float expected_in_place() const;
 
   Collective collective_;
-  std::string dialect_;
-  int rank_, ranks_;
-  int64_t count_;
+  bool functional_;  // comm_func: results are new tensors
+  int64_t count_ = 0;
+  int generation_ = 0;  // how often the input was refreshed, modulo a small number
   int calls_ = 0, first_root_ = 0, last_root_ = 0;
-  std::vector<float> input_, output_;
+  Buffers buffers_;
+  std::vector<Prepared> prepared_;  // one a root; none where calls are made anew
   Tensor result_;  // comm_func's
 };
-
-double bus_factor(Collective collective, int ranks);  // busbw = algbw × this, as nccl-tests defines it
 
 }  // namespace unisono::tools

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/run/launcher.hpp"
@@ -10,10 +11,12 @@ namespace unisono::tools {
 
 inline constexpr const char* as_rank_flag = "--as-rank";  // hidden: this process is one of the ranks
 
-inline int run_self(int ranks, std::vector<std::string> arguments) {
+// `environment` is NAME=VALUE, for all ranks, over what this process has.
+inline int run_self(int ranks, const std::vector<std::string>& arguments, std::vector<std::string> environment = {}) {
   RunOptions options;
   options.ranks = ranks;
   options.prefix = false;
+  options.environment = std::move(environment);
   options.command = {"/proc/self/exe"};
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());
   options.command.push_back(as_rank_flag);

@@ -130,7 +130,7 @@ class Tour {
     options.seconds = 0.05;
     if (rank_ == 0) fmt::print("\nSpeed of all_reduce (float32, {} ranks), beside every rank copying as much with memcpy\n", ranks_);
     for (int64_t bytes : {4_KiB, 1_MiB, 16_MiB}) {
-      BenchRow row = measure({Collective::all_reduce, bytes, "distributed"}, options);
+      BenchRow row = measure(*subject_named("all_reduce"), bytes, options);
       double copy_us = memcpy_us(bytes, 5);
       if (rank_ == 0)
         fmt::print("  {:>8}  all_reduce {:>10.1f} µs   memcpy {:>10.1f} µs   {:>6.1f} times a memcpy{}\n", readable_size(bytes), row.least_us,
