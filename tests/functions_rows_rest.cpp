@@ -47,6 +47,7 @@ constexpr FunctionRow of_c[] = {
     {"unisono_last_error", "", program, local},
     {"unisono_dtype_bytes", "dtype", program, local},
     {"unisono_op_premul_sum", "factor, op", program, local},
+    {"unisono_op_create", "name, combine, context, commutative, op", program, local},
     {"unisono_op_free", "op", program, local},
     {"unisono_init", "", program, sync},
     {"unisono_init_with", "rank, size, job, timeout_s", program, sync},
@@ -106,6 +107,10 @@ std::span<const HeaderRows> all_headers() {
       {"communication.hpp", "MindSpore's shape, joining and groups", Column::comm_func, "communication::", communication_rows()},
       {"store.hpp", "stores, for the distributed dialect", Column::distributed, "", store_rows()},
       {"work.hpp", "handles of both dialects", Column::either, "", work_rows()},
+      {"persistent.hpp", "calls that are made again and again", Column::distributed, "", persistent_rows()},
+      {"coalescing.hpp", "many calls as few", Column::distributed, "", coalescing_rows()},
+      {"reduction.hpp", "reductions of the user's own", Column::either, "", reduction_rows()},
+      {"shared_tensor.hpp", "shared tensors", Column::either, "", shared_tensor_rows()},
       {"unisono.h", "C99", Column::from_c, "", c_rows()},
   };
   return headers;

@@ -139,9 +139,37 @@ constexpr WantedRow stores[] = {
     {none, none, "Store::perform, Store::await_values", none, cpp},
 };
 
+constexpr WantedRow more[] = {
+    {none, none, "alloc_shared", "alloc_shared", cpp},
+    {none, none, "make_reduction", "make_reduction", "unisono_op_create"},
+    {none, none, "Prepared, Prepared::start, Prepared::wait, Prepared::run, Prepared::is_started, Prepared::is_completed", none, cpp},
+    {none, none, "prepare_all_reduce", none, cpp},
+    {none, none, "prepare_scan", none, cpp},
+    {none, none, "prepare_exscan", none, cpp},
+    {none, none, "prepare_all_gather", none, cpp},
+    {none, none, "prepare_all_gather_into_tensor", none, cpp},
+    {none, none, "prepare_reduce_scatter", none, cpp},
+    {none, none, "prepare_reduce_scatter_tensor", none, cpp},
+    {none, none, "prepare_reduce", none, cpp},
+    {none, none, "prepare_scatter", none, cpp},
+    {none, none, "prepare_gather", none, cpp},
+    {none, none, "prepare_all_to_all", none, cpp},
+    {none, none, "prepare_all_to_all_single", none, cpp},
+    {none, none, "prepare_broadcast", none, cpp},
+    {none, none, "prepare_barrier", none, cpp},
+    {none, none, "prepare_all_reduce_coalesced", none, cpp},
+    {none, none, "prepare_all_gather_coalesced", none, cpp},
+    {none, none, "prepare_all_gather_into_tensor_coalesced", none, cpp},
+    {none, none, "prepare_reduce_scatter_coalesced", none, cpp},
+    {none, none, "prepare_reduce_scatter_tensor_coalesced", none, cpp},
+    {none, none, "Coalescing, Coalescing::all_reduce, Coalescing::all_gather_into_tensor, Coalescing::reduce_scatter_tensor", none, cpp},
+    {none, none, "Coalescing::end, Coalescing::wait, Coalescing::is_completed", none, cpp},
+};
+
 constexpr WantedPart parts[] = {
     {"Joining", joining}, {"Groups", groups}, {"Collectives", collectives}, {"From rank to rank", letters},
     {"Objects", objects}, {"Handles", works}, {"Numbers", numbers}, {"Stores", stores},
+    {"What neither of them has", more},
 };
 // clang-format on
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "unisono/communication.hpp"
+#include "unisono/shared_tensor.hpp"
 #include "unisono/tensor.hpp"
 #include "unisono/types.hpp"
 #include "unisono/work.hpp"

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "unisono/group.hpp"
+#include "unisono/shared_tensor.hpp"
 #include "unisono/tensor.hpp"
 #include "unisono/types.hpp"
 #include "unisono/work.hpp"

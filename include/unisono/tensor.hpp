@@ -116,11 +116,6 @@ class Tensor {
   std::shared_ptr<std::byte> bytes_;
 };
 
-// Zeros in memory that all ranks of this machine have mapped: every collective takes them without staging, about as fast as
-// memory can be copied. This rank alone makes it, needs to have joined, and may drop it at any time; UNISONO_ARENA limits how
-// much of it there is.
-Tensor alloc_shared(Shape shape, DType dtype);
-
 template <> constexpr DType dtype_of<bool>() { return DType::boolean; }
 template <> constexpr DType dtype_of<int8_t>() { return DType::int8; }
 template <> constexpr DType dtype_of<int16_t>() { return DType::int16; }

@@ -81,7 +81,8 @@ enum {
   UNISONO_BAND = 5,
   UNISONO_BOR = 6,
   UNISONO_BXOR = 7
-  /* 8 is premul_sum, which needs a factor: unisono_op_premul_sum(). Ops that are made have numbers from 256 on. */
+  /* 8 is premul_sum, which needs a factor, and 9 a function of your own: unisono_op_premul_sum(), unisono_op_create(). Ops
+     that are made have numbers from 256 on. */
 };
 
 enum { UNISONO_ANY_SOURCE = -1 };
@@ -101,6 +102,11 @@ const char* unisono_last_error(void);
 int64_t unisono_dtype_bytes(unisono_dtype dtype);
 /* Makes the op that multiplies every contribution by `factor` and adds; integers need a whole one. */
 unisono_status unisono_op_premul_sum(double factor, unisono_op* op);
+/* Combines `count` elements of two ranks: upper[i] becomes lower[i] combined with upper[i], `lower` being the lower rank's. */
+typedef void (*unisono_combine)(const void* lower, void* upper, int64_t count, unisono_dtype dtype, void* context);
+/* Makes an op of a function of your own, for every dtype. It has to be associative; where it is not commutative, ranks are
+   combined in their order. All ranks give the same name. It may run on another thread, and must not call the library. */
+unisono_status unisono_op_create(const char* name, unisono_combine combine, void* context, int commutative, unisono_op* op);
 /* Forgets an op that was made; calls under way have it still. */
 unisono_status unisono_op_free(unisono_op op);
 

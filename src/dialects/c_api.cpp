@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "dialects/c_parts.hpp"
+#include "unisono/reduction.hpp"
 
 namespace unisono::c {
 namespace {
@@ -37,7 +38,7 @@ static_assert(same(DType::boolean, UNISONO_BOOL) && same(DType::int8, UNISONO_IN
 static_assert(same(ReduceKind::sum, UNISONO_SUM) && same(ReduceKind::avg, UNISONO_AVG) &&
               same(ReduceKind::product, UNISONO_PRODUCT) && same(ReduceKind::min, UNISONO_MIN) &&
               same(ReduceKind::max, UNISONO_MAX) && same(ReduceKind::band, UNISONO_BAND) && same(ReduceKind::bor, UNISONO_BOR) &&
-              same(ReduceKind::bxor, UNISONO_BXOR) && same(ReduceKind::premul_sum, 8));
+              same(ReduceKind::bxor, UNISONO_BXOR) && same(ReduceKind::premul_sum, 8) && same(ReduceKind::user, 9));
 
 constexpr int version_number = 10000 * UNISONO_VERSION_MAJOR + 100 * UNISONO_VERSION_MINOR + UNISONO_VERSION_PATCH;
 
@@ -71,6 +72,14 @@ MadeOps& made_ops() {
 }
 
 Status wrong(std::string text) { return {ErrorCode::argument, std::move(text)}; }
+
+unisono_op keep_op(ReduceOp op) {
+  MadeOps& made = made_ops();
+  std::lock_guard lock(made.mutex);
+  if (made.next == INT32_MAX) throw_if_error(Status(ErrorCode::resource, "so many ops were made that their numbers are used up"));
+  made.ops.emplace(made.next, std::move(op));
+  return made.next++;
+}
 
 unisono_group* hand_out(GroupHandle handle) {
   return std::make_unique<unisono_group>(unisono_group{std::move(handle)}).release();
@@ -202,12 +211,20 @@ int64_t unisono_dtype_bytes(unisono_dtype number) {
 unisono_status unisono_op_premul_sum(double factor, unisono_op* op) {
   return c::guarded([&] {
     c::need("op", op);
-    c::MadeOps& made = c::made_ops();
-    std::lock_guard lock(made.mutex);
-    if (made.next == INT32_MAX)
-      throw_if_error(unisono::Status(ErrorCode::resource, "so many ops were made that their numbers are used up"));
-    made.ops.emplace(made.next, unisono::ReduceOp::premul_sum(factor));
-    *op = made.next++;
+    *op = c::keep_op(unisono::ReduceOp::premul_sum(factor));
+  });
+}
+
+unisono_status unisono_op_create(const char* name, unisono_combine combine, void* context, int commutative, unisono_op* op) {
+  return c::guarded([&] {
+    c::need("name", name);
+    c::need("op", op);
+    if (!combine) throw_if_error(c::wrong("combine is a null pointer"));
+    auto function = [combine, context](const void* lower, void* upper, int64_t count, unisono::DType dtype) {
+      combine(lower, upper, count, static_cast<unisono_dtype>(dtype), context);
+    };
+    const auto kind = commutative ? unisono::Commutative::yes : unisono::Commutative::no;
+    *op = c::keep_op(unisono::make_reduction({.name = name, .commutative = kind, .combine = function}));
   });
 }
 

@@ -19,7 +19,11 @@ TensorView Understood::view_for_all(const void* data, int64_t count) const {
   return view(data, all);
 }
 
-Call Understood::call(Collective kind, int64_t count) const { return distributed::make_call(kind, view(nullptr, count), op); }
+Call Understood::call(Collective kind, int64_t count) const {
+  Call call;
+  distributed::set_call(call, kind, view(nullptr, count), op);
+  return call;
+}
 
 Status understand(const Given& given, Understood& understood) {
   if (given.dtype) RETURN_IF_ERROR(find_dtype(*given.dtype, understood.dtype));

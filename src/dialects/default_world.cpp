@@ -12,7 +12,7 @@
 #include <mutex>
 
 #include "base/check.hpp"
-#include "unisono/tensor.hpp"
+#include "unisono/shared_tensor.hpp"
 
 namespace unisono {
 namespace {

@@ -218,6 +218,34 @@ static int32_t combined(unisono_op op) {
   return value;
 }
 
+/* Not commutative: the numbers of ranks become the digits of one, in the order of the ranks. */
+static void append_digits(const void* lower, void* upper, int64_t count, unisono_dtype dtype, void* context) {
+  const double* before = (const double*)lower;
+  double* after = (double*)upper;
+  int64_t index;
+  for (index = 0; index < count && dtype == UNISONO_FLOAT64; ++index) {
+    double shift = 1;
+    while (shift <= after[index]) shift *= 10;
+    after[index] += before[index] * shift;
+  }
+  ++*(int32_t*)context;
+}
+
+static void try_own_op(void) {
+  unisono_op own = -1;
+  int32_t calls = 0; /* perhaps on one rank only, which combines for all */
+  int rank;
+  double wanted = 0;
+  for (rank = 0; rank < world_size; ++rank) wanted = wanted * 10 + (rank + 1);
+  expect_ok(unisono_op_create("append digits", append_digits, &calls, 0, &own), "op_create");
+  expect(reduced(own) == wanted, "an op of one's own keeps the order of the ranks");
+  expect_ok(unisono_all_reduce(NULL, &calls, 1, UNISONO_INT32, UNISONO_SUM, NULL, NULL), "all_reduce of the calls");
+  expect(world_size == 1 || calls > 0, "its context arrives");
+  expect_ok(unisono_op_free(own), "op_free");
+  expect(unisono_op_create(NULL, append_digits, NULL, 0, &own) == UNISONO_ARGUMENT_ERROR, "op_create without a name");
+  expect(unisono_op_create("none", NULL, NULL, 0, &own) == UNISONO_ARGUMENT_ERROR, "op_create without a function");
+}
+
 /* Every dtype moves, every op does what it is called. */
 void try_numbers(void) {
   const double sum = world_size * (world_size + 1) / 2.0;
@@ -257,6 +285,7 @@ void try_numbers(void) {
   expect(premul != other, "two ops");
   expect(reduced(premul) == sum / 2, "premul_sum with one half");
   expect(combined(other) == 3 * (int32_t)sum, "premul_sum with three");
+  try_own_op();
   expect_ok(unisono_op_free(premul), "op_free");
   expect_ok(unisono_op_free(other), "op_free");
 }

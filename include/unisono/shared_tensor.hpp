@@ -1,0 +1,13 @@
+// Tensors in memory that all ranks of this machine have mapped. Every collective takes them, in any group and beside private
+// memory on other ranks, and reads them where they lie: nothing is staged.
+#pragma once
+
+#include "unisono/tensor.hpp"
+
+namespace unisono {
+
+// Zeros. This rank alone makes it, after it has joined, and may drop it at any time, also after it has left; UNISONO_ARENA
+// limits how much of it there is.
+Tensor alloc_shared(Shape shape, DType dtype);
+
+}  // namespace unisono
