@@ -62,6 +62,12 @@ TEST(Agree, names_who_did_not_come_and_breaks_nothing) {
       EXPECT_TRUE(distributed::agree(true)) << "rank 0 has spoken already";
     }
     EXPECT_FALSE(distributed::agree(world.rank() != 1));
+    for (int round = 0; round < 3 && world.rank() == 0; ++round) EXPECT_THROW(distributed::agree(true, {}, 0.01), TimeoutError);
+    distributed::barrier();
+    for (int round = 0; round < 3 && world.rank() != 0; ++round)
+      EXPECT_EQ(distributed::agree(true), round > 0) << "what rank 0 said was written over by what it said later";
+    distributed::barrier();
+    EXPECT_TRUE(distributed::agree(true));
     EXPECT_THROW(distributed::agree(true, {}, -1.0), ArgumentError);
   });
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
 
 #include "tests/support/eventually.hpp"
 #include "tests/support/losses.hpp"
@@ -215,6 +216,62 @@ TEST(LetterErrors, leaving_ends_letters_under_way) {
     }
     distributed::barrier();
     if (world.rank() == 1) {
+      EXPECT_THROW(distributed::recv(view(data), 0, {.group = pair}), PeerLostError);
+    }
+  });
+}
+
+// Somebody sends without end, and nothing that is awaited comes: deadlines, leaving and other groups go on.
+TEST(LetterErrors, a_flood_starves_nobody) {
+  for_each_world(ranks(2), [](TestWorld& world) {
+    constexpr int many = 500;
+    GroupHandle flooded = distributed::new_group({0, 1}), other = distributed::new_group({0, 1});
+    std::vector<int32_t> one(1), awaited(many), sum(3, 1);
+    if (world.rank() == 1) {
+      distributed::barrier();
+      auto flood = [&] {
+        while (true) distributed::send(view(one), 0, {.group = flooded});
+      };
+      expect_has(text_of<TimeoutError>(flood), "recv int32[1] from rank 1, tag 7 gave up");
+      distributed::all_reduce(view(sum), {.group = other});
+      return;
+    }
+    std::vector<WorkPtr> works;
+    for (int index = 0; index < many; ++index)
+      works.push_back(distributed::irecv({&awaited[static_cast<size_t>(index)], DType::int32, Shape{1}}, 1, {.group = flooded, .tag = 100 + index}));
+    distributed::barrier();
+    WorkPtr beside = distributed::all_reduce(view(sum), {.group = other, .async_op = true});
+    EXPECT_THROW(distributed::recv(view(one), 1, {.group = flooded, .tag = 7, .timeout_s = 0.3}), TimeoutError);
+    for (const WorkPtr& work : works) EXPECT_THROW(work->wait(), TimeoutError);
+    beside->wait();
+    EXPECT_EQ(sum, std::vector<int32_t>(3, 2));
+  });
+}
+
+// A letter that is over gives its memory back, also where the group ends it; who receives it later must not believe it.
+TEST(LetterErrors, of_a_rank_that_leaves_are_not_believed) {
+  for_each_way(ranks(2), [](TestWorld& world) {
+    constexpr int many = 2000;  // letters that take their time to end
+    GroupHandle pair = distributed::new_group({0, 1});
+    std::vector<int32_t> data(long_count, 1), small(many);
+    distributed::barrier();
+    if (world.rank() == 0) {
+      WorkPtr work = distributed::isend(view(data), 1, {.group = pair});
+      std::vector<WorkPtr> others;
+      for (int index = 0; index < many; ++index)
+        others.push_back(distributed::irecv({&small[static_cast<size_t>(index)], DType::int32, Shape{1}}, 1, {.group = pair, .tag = 1 + index}));
+      GroupHandle everybody = world.group();
+      std::thread other([&] {
+        EXPECT_TRUE(eventually([&] { return work->is_completed(); }));
+        std::fill(data.begin(), data.end(), 777);
+        std::vector<int32_t> go(1);
+        distributed::send(view(go), 1, {.group = everybody});
+      });
+      distributed::destroy_process_group(pair);
+      other.join();
+    } else {
+      std::vector<int32_t> go(1);
+      distributed::recv(view(go), 0);
       EXPECT_THROW(distributed::recv(view(data), 0, {.group = pair}), PeerLostError);
     }
   });

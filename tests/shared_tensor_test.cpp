@@ -162,6 +162,36 @@ TEST(SharedTensors, work_in_groups_and_asynchronously) {
   });
 }
 
+// Whoever leaves in the middle of a call has its memory back; a peer that comes later must not take what is in it then.
+TEST(SharedTensors, of_a_rank_that_left_are_not_believed) {
+  for (const char* reads : {"auto", "off"})
+    for_each_world(ranks(2).with([&](Settings& settings) { settings.peer_reads = reads; }), [](TestWorld& world) {
+      GroupHandle pair = distributed::new_group({0, 1});
+      for (bool shared : {true, false}) {
+        Tensor given = shared ? alloc_shared(Shape{8192}, DType::int64) : private_tensor(Shape{8192}, DType::int64);
+        Tensor got = private_tensor(Shape{8192}, DType::int64);
+        GroupHandle doomed = distributed::new_group({0, 1});
+        fill(given, world.rank());
+        if (world.rank() == 0) {
+          WorkPtr work = distributed::all_to_all_single(got, given, {.group = doomed, .async_op = true});
+          EXPECT_THROW(work->wait(0.02), TimeoutError);
+          distributed::destroy_process_group(doomed);
+          EXPECT_THROW(work->wait(), StateError);
+          fill(given, 77);
+          distributed::barrier({.group = pair});
+        } else {
+          distributed::barrier({.group = pair});
+          try {  // what was staged before it left is as good as ever
+            distributed::all_to_all_single(got, given, {.group = doomed});
+            EXPECT_FALSE(shared);
+            expect_from(got, {0, 4096, 0, 4096}, "what it gave");
+          } catch (const PeerLostError&) {
+          }
+        }
+      }
+    });
+}
+
 TEST(SharedTensors, are_sent_from_rank_to_rank) {
   for_each_world(ranks(2), [](TestWorld& world) {
     Tensor tensor = alloc_shared(Shape{100'000}, DType::int64);

@@ -66,8 +66,8 @@ struct Subgroups {
 };
 Subgroups new_subgroups(int group_size, const NewGroupOptions& options = {});
 Subgroups new_subgroups_by_enumeration(const std::vector<std::vector<int>>& ranks_per_subgroup, const NewGroupOptions& options = {});
-// The group without these ranks and without those that are gone; the others call, also when the group is broken. If one of
-// them dies meanwhile it throws PeerLostError, and may be called again.
+// The group without these ranks and without those that are gone; the others call, also when the group is broken; if more of
+// them die meanwhile, it is the group without those too.
 GroupHandle shrink_group(const std::vector<int>& ranks_to_exclude = {}, GroupHandle group = {}, const NewGroupOptions& options = {});
 // True when every rank of the group that is still there passes true. All get the same answer, also on a broken group; a
 // deadline that passes breaks nothing.

@@ -6,8 +6,8 @@
 
 namespace unisono {
 
-// Zeros. This rank alone makes it, after it has joined, and may drop it at any time, also after it has left; UNISONO_ARENA
-// limits how much of it there is.
+// Zeros. This rank alone makes it, after it has joined, and may drop it when no call uses it any more, also after it
+// has left; UNISONO_ARENA limits how much of it there is.
 Tensor alloc_shared(Shape shape, DType dtype);
 
 }  // namespace unisono

@@ -194,6 +194,8 @@ Envelope envelope_of(const Group& group, const LetterParts& parts) {
       envelope.peer = group.index_of(*parts.peer);
     } else if (sends) {
       return wrong("dst is missing: a letter is sent to one rank");
+    } else if (group.size() == 1) {
+      return wrong("src is missing, and nobody but this rank is in group \"{}\"", group.name());
     }
     if (envelope.peer == group.me()) return wrong("{} is rank {}, this rank itself; copy the tensor instead", argument, group.world_rank(group.me()));
     return Status::success();

@@ -61,7 +61,15 @@ std::vector<Tensor> batch_isend_irecv(std::span<const P2POp> operations) {
     by_group[group].push_back(all.back());
   }
   for (auto& [group, works] : by_group) group->mailbox().post(works);
-  for (const auto& work : all) work->wait(std::nullopt);
+  Status first;  // told when all are over: until then they use the caller's memory
+  for (const auto& work : all) {
+    try {
+      work->wait(std::nullopt);
+    } catch (const Error& error) {
+      if (first.ok()) first = error.status();
+    }
+  }
+  throw_if_error(first);
   return outputs;
 }
 

@@ -134,12 +134,23 @@ Subgroups new_subgroups_by_enumeration(const std::vector<std::vector<int>>& rank
 GroupHandle shrink_group(const std::vector<int>& ranks_to_exclude, GroupHandle handle, const NewGroupOptions& options) {
   Group& group = member_group(handle, "shrink_group");
   for (int rank : ranks_to_exclude) throw_if_error(check_member("ranks_to_exclude", rank, group));
-  std::vector<int> members = group.survivors();
-  std::erase_if(members, [&](int rank) { return std::count(ranks_to_exclude.begin(), ranks_to_exclude.end(), rank) > 0; });
-  if (members.empty()) throw ArgumentError(Status(ErrorCode::argument, "ranks_to_exclude leaves nobody in the group"));
   NewGroupOptions smaller = options;
   if (!smaller.timeout_s) smaller.timeout_s = group.timeout_s();
-  return new_group(members, smaller);
+  auto survivors = [&] {
+    std::vector<int> members = group.survivors();
+    std::erase_if(members, [&](int rank) { return std::count(ranks_to_exclude.begin(), ranks_to_exclude.end(), rank) > 0; });
+    return members;
+  };
+  for (std::vector<int> members = survivors();;) {
+    if (members.empty()) throw ArgumentError(Status(ErrorCode::argument, "ranks_to_exclude leaves nobody in the group"));
+    try {
+      return new_group(members, smaller);
+    } catch (const PeerLostError&) {  // some learn of a death before others do, or there is one more
+      std::vector<int> fewer = survivors();
+      if (fewer == members) throw;
+      members = std::move(fewer);
+    }
+  }
 }
 
 bool agree(bool flag, GroupHandle handle, std::optional<double> timeout_s) {

@@ -15,15 +15,34 @@ std::string contents(DType dtype, int64_t bytes) { return fmt::format("{}[{}]", 
 
 }  // namespace
 
+void LetterList::add(Letter& letter) {
+  letter.previous = last_;
+  letter.next = nullptr;
+  (last_ ? last_->next : first_) = &letter;
+  last_ = &letter;
+}
+
+void LetterList::remove(Letter& letter) {
+  (letter.previous ? letter.previous->next : first_) = letter.next;
+  (letter.next ? letter.next->previous : last_) = letter.previous;
+}
+
+void Mail::enter(Letter& letter) {
+  letter.order = ++posted_;
+  letters_.add(letter);
+}
+
 void Mail::post(Letter& letter) {
-  letters_.push_back(&letter);
   if (letter.sends()) {
     if (Status status = links_.open_to(letter.peer); !status.ok()) return finish(letter, status);
     peer(letter.peer).unsent.push_back(&letter);
+    letter.stage = Letter::Stage::unsent;
     send_to(letter.peer);
     return;
   }
+  awaited_[key_of(letter.peer, letter.tag)].push_back(&letter);
   ++awaited_from(letter);
+  letter.stage = Letter::Stage::awaiting;
   match_stray(letter);
 }
 
@@ -42,33 +61,51 @@ bool Mail::turn() {
 
 // The one that was posted first of those that this letter would do for.
 Letter* Mail::awaiting(int source, int32_t tag) const {
-  for (Letter* letter : letters_)
-    if (!letter->sends() && letter->source == any_source && letter->tag == tag &&
-        (letter->peer == source || letter->peer == any_source))
-      return letter;
-  return nullptr;
+  auto first = [this](Key key) -> Letter* {
+    auto queue = awaited_.find(key);
+    return queue == awaited_.end() || queue->second.empty() ? nullptr : queue->second.front();
+  };
+  Letter *from_it = first(key_of(source, tag)), *from_any = awaited_from_any_ > 0 ? first(key_of(any_source, tag)) : nullptr;
+  if (!from_it || !from_any) return from_it ? from_it : from_any;
+  return from_it->order < from_any->order ? from_it : from_any;
 }
 
-// What arrived first of what this letter may receive.
-void Mail::match_stray(Letter& letter) {
-  for (auto stray = strays_.begin(); stray != strays_.end(); ++stray) {
-    if (stray->frame.tag != letter.tag || (letter.peer != any_source && letter.peer != stray->source)) continue;
-    const Stray found = std::move(*stray);
-    strays_.erase(stray);
-    found_its_match(letter, found.source);
-    if (found.frame.kind == Frame::Kind::offer) {
-      accept(letter, found.source, found.frame);
-    } else {
-      Status status = check_sizes(letter, found.source, found.frame);
-      if (status.ok() && !found.bytes.empty()) std::memcpy(letter.data.data, found.bytes.data(), found.bytes.size());
-      finish(letter, status);
-    }
-    return;
+// Where what arrived first lies of what this letter may receive; null where nothing does.
+std::deque<Mail::Stray>* Mail::strays_for(const Letter& letter) {
+  std::deque<Stray>* best = nullptr;
+  const int first = letter.peer == any_source ? 0 : letter.peer, last = letter.peer == any_source ? lanes_.members() - 1 : letter.peer;
+  for (int source = first; source <= last; ++source) {
+    auto queue = strays_.find(key_of(source, letter.tag));
+    if (queue != strays_.end() && (!best || queue->second.front().order < best->front().order)) best = &queue->second;
   }
+  return best;
 }
 
+void Mail::match_stray(Letter& letter) {
+  if (strays_.empty()) return;
+  std::deque<Stray>* strays = strays_for(letter);
+  if (!strays) return;
+  const Stray found = std::move(strays->front());
+  strays->pop_front();
+  if (strays->empty()) strays_.erase(key_of(found.source, letter.tag));
+  found_its_match(letter, found.source);
+  if (found.frame.kind == Frame::Kind::offer) return accept(letter, found.source, found.frame);
+  Status status = check_sizes(letter, found.source, found.frame);
+  if (status.ok() && !found.bytes.empty()) std::memcpy(letter.data.data, found.bytes.data(), found.bytes.size());
+  finish(letter, status);
+}
+
+// Queues of tags that are not used any more are thrown away when there are many.
 void Mail::found_its_match(Letter& letter, int source) {
+  constexpr size_t many_tags = 64;
+  auto queue = awaited_.find(key_of(letter.peer, letter.tag));
+  if (queue->second.front() == &letter)
+    queue->second.pop_front();
+  else
+    std::erase(queue->second, &letter);
+  if (queue->second.empty() && awaited_.size() > many_tags) awaited_.erase(queue);
   --awaited_from(letter);
+  letter.stage = Letter::Stage::entered;
   letter.source = source;
 }
 
@@ -79,6 +116,7 @@ void Mail::accept(Letter& letter, int source, const Frame& frame) {
     return finish(letter, status);
   }
   peer(source).arriving.push_back({&letter, frame.sequence, frame.address});
+  letter.stage = Letter::Stage::arriving;
   if (!reads_peers_) reply(source, Frame::Kind::go, frame);
 }
 
@@ -93,13 +131,15 @@ Status Mail::check_sizes(const Letter& letter, int source, const Frame& frame) c
 
 // The peer tells how a long letter of ours fared.
 void Mail::answer(int index, const Frame& frame) {
-  std::vector<Transfer>& offered = peer(index).offered;
+  std::deque<Transfer>& offered = peer(index).offered;
   auto transfer = std::find_if(offered.begin(), offered.end(), [&](const Transfer& one) { return one.sequence == frame.sequence; });
   if (transfer == offered.end()) return;  // of a letter that was given up
   const Transfer found = *transfer;
   offered.erase(transfer);
+  found.letter->stage = Letter::Stage::entered;
   if (frame.kind == Frame::Kind::go) {
     peer(index).streams.push_back(found);
+    found.letter->stage = Letter::Stage::streaming;
     return;
   }
   Status status;
@@ -119,28 +159,26 @@ void Mail::finish(Letter& letter, const Status& status) {
 }
 
 void Mail::forget(Letter& letter) {
-  std::erase(letters_, &letter);
+  letters_.remove(letter);
   auto is_this = [&](const Transfer& transfer) { return transfer.letter == &letter; };
-  if (letter.sends()) {
-    Peer& other = peer(letter.peer);
-    std::erase(other.unsent, &letter);
-    std::erase_if(other.offered, is_this);
-    std::erase_if(other.streams, is_this);
-    return;
+  switch (letter.stage) {
+    case Letter::Stage::entered: return;
+    case Letter::Stage::unsent: std::erase(peer(letter.peer).unsent, &letter); return;
+    case Letter::Stage::offered: std::erase_if(peer(letter.peer).offered, is_this); return;
+    case Letter::Stage::streaming: std::erase_if(peer(letter.peer).streams, is_this); return;
+    case Letter::Stage::awaiting: return found_its_match(letter, any_source);
+    case Letter::Stage::arriving: std::erase_if(peer(letter.source).arriving, is_this); return;
   }
-  if (letter.source != any_source)
-    std::erase_if(peer(letter.source).arriving, is_this);
-  else
-    --awaited_from(letter);
 }
 
 std::string Mail::unclaimed_from(int source) const {
   constexpr size_t enough = 4;
   std::vector<std::string> texts;
-  for (const Stray& stray : strays_)
-    if ((source == any_source || source == stray.source) && texts.size() < enough)
-      texts.push_back(fmt::format("{} with tag {} from rank {}", contents(stray.frame.dtype, stray.frame.bytes), stray.frame.tag,
-                                  lanes_.member(stray.source).rank));
+  for (const auto& [key, strays] : strays_)
+    for (const Stray& stray : strays)
+      if ((source == any_source || source == stray.source) && texts.size() < enough)
+        texts.push_back(fmt::format("{} with tag {} from rank {}", contents(stray.frame.dtype, stray.frame.bytes), stray.frame.tag,
+                                    lanes_.member(stray.source).rank));
   return texts.empty() ? "" : fmt::format("what came and nobody receives: {}{}", fmt::join(texts, ", "), texts.size() == enough ? ", …" : "");
 }
 

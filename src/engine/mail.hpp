@@ -17,6 +17,7 @@
 
 #include <deque>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/pieces.hpp"
@@ -45,7 +46,11 @@ struct Envelope {
 class Letter : public Envelope {
  public:
   int source = any_source;  // of a receive, once it has met its match: who sent it
+  uint64_t order = 0;       // of posting
+  Letter *previous = nullptr, *next = nullptr;  // among those that are not over
   int64_t seen_ns = 0;      // when it was first found waiting; 0: not yet
+  enum class Stage : uint8_t { entered, unsent, offered, streaming, awaiting, arriving };
+  Stage stage = Stage::entered;  // which queue of Mail's it is in
   bool warned = false;
 
   explicit Letter(const Envelope& envelope) : Envelope(envelope) {}
@@ -68,6 +73,18 @@ struct Frame {
 };
 static_assert(sizeof(Frame) == 32);
 
+// Letters in the order posted. Entering and leaving take no memory, so a letter that was entered is never lost.
+class LetterList {
+ public:
+  bool empty() const { return first_ == nullptr; }
+  Letter* first() const { return first_; }
+  void add(Letter& letter);
+  void remove(Letter& letter);
+
+ private:
+  Letter *first_ = nullptr, *last_ = nullptr;
+};
+
 class Mail {
  public:
   Mail(Lanes& lanes, Arena& arena) : lanes_(lanes), links_(lanes, arena, LinkUse::letters), peers_(static_cast<size_t>(lanes.members())) {}
@@ -77,10 +94,11 @@ class Mail {
   // Whether a long letter may be read from the sender's own memory. The receiver alone decides.
   void read_private_memory(bool allowed) { reads_peers_ = allowed; }
 
-  void post(Letter& letter);
+  void enter(Letter& letter);  // from here on it is among letters()
+  void post(Letter& letter);   // after it was entered
   bool turn();  // moves what can be moved; true when something did
   bool owes_replies() const { return replies_ > 0; }
-  const std::vector<Letter*>& letters() const { return letters_; }  // those that are not over, in the order posted
+  const LetterList& letters() const { return letters_; }  // those that are not over
   // Ends it: given up by its owner or by the group, whose members then take nothing more from each other.
   void finish(Letter& letter, const Status& status);
   std::string unclaimed_from(int source) const;  // what arrived that nobody awaits, for errors; "" when nothing did
@@ -90,8 +108,11 @@ class Mail {
   struct Stray {  // arrived before anybody awaited it
     Frame frame;
     int source;
+    uint64_t order;  // of arriving
     std::vector<std::byte> bytes;
   };
+  using Key = uint64_t;  // of a source, or any, and a tag
+  static Key key_of(int source, int32_t tag) { return static_cast<uint64_t>(source + 1) << 32 | static_cast<uint32_t>(tag); }
   struct Transfer {  // a long letter on its way
     Letter* letter;
     uint64_t sequence;
@@ -101,7 +122,7 @@ class Mail {
   struct Peer {
     std::deque<Letter*> unsent;        // not yet announced to the peer
     std::deque<Frame> replies;         // to what the peer sent; they go first
-    std::vector<Transfer> offered;     // sends that the peer has not taken
+    std::deque<Transfer> offered;      // sends that the peer has not taken
     std::deque<Transfer> streams;      // sends that the peer wants through the ring
     std::vector<Transfer> arriving;    // receives under way
     uint64_t next_sequence = 1;
@@ -115,13 +136,14 @@ class Mail {
   bool stream(int index);
   void reply(int index, Frame::Kind kind, const Frame& to, const Letter* letter = nullptr);
   bool receive_from(int index);
-  bool take_frame(int index, ByteRing& ring);
+  int64_t take_frame(int index, ByteRing& ring);
   bool sensible(const Frame& frame, int64_t there) const;
   void arrive(int index, const Frame& frame, const ByteRing& ring);
   void answer(int index, const Frame& frame);
   void take_data(int index, const Frame& frame, const ByteRing& ring);
   bool read_arriving(int index);
   Letter* awaiting(int source, int32_t tag) const;
+  std::deque<Stray>* strays_for(const Letter& letter);
   void match_stray(Letter& letter);
   void found_its_match(Letter& letter, int source);
   int& awaited_from(const Letter& letter) { return letter.peer == any_source ? awaited_from_any_ : peer(letter.peer).awaited; }
@@ -133,8 +155,10 @@ class Mail {
   Lanes& lanes_;
   Links links_;
   std::vector<Peer> peers_;
-  std::vector<Letter*> letters_;
-  std::deque<Stray> strays_;
+  LetterList letters_;
+  std::unordered_map<Key, std::deque<Letter*>> awaited_;  // receives that have met nothing yet
+  std::unordered_map<Key, std::deque<Stray>> strays_;
+  uint64_t posted_ = 0, arrived_ = 0;
   int replies_ = 0;           // frames that wait for room
   int awaited_from_any_ = 0;
   bool reads_peers_ = false;

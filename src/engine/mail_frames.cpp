@@ -63,10 +63,13 @@ bool Mail::send_letter(int index, Letter& letter) {
   if (!send_frame(index, frame, letter.data.data, eager ? letter.data.bytes : 0)) return false;
   ++other.next_sequence;
   other.unsent.pop_front();
-  if (eager)
+  letter.stage = Letter::Stage::entered;
+  if (eager) {
     finish(letter, Status::success());
-  else
-    other.offered.push_back({&letter, frame.sequence});
+    return true;
+  }
+  other.offered.push_back({&letter, frame.sequence});
+  letter.stage = Letter::Stage::offered;
   return true;
 }
 
@@ -96,11 +99,16 @@ void Mail::reply(int index, Frame::Kind kind, const Frame& to, const Letter* let
   send_to(index);
 }
 
+// At most what a ring holds, so that whoever is flooded still looks at the clock, at deaths, and at its other peers.
 bool Mail::receive_from(int index) {
   ByteRing* ring = links_.from(index);
-  bool moved = false;
-  while (ring && failure_.ok() && take_frame(index, *ring)) moved = true;
-  return moved;
+  int64_t taken = 0;
+  while (ring && failure_.ok() && taken < static_cast<int64_t>(ring_bytes)) {
+    const int64_t bytes = take_frame(index, *ring);
+    if (bytes == 0) break;
+    taken += bytes;
+  }
+  return taken > 0;
 }
 
 // A peer wrote these bytes, and whoever else can write there: nothing is believed that cannot be.
@@ -112,14 +120,14 @@ bool Mail::sensible(const Frame& frame, int64_t there) const {
   return frame.bytes <= most && frame_bytes(carries_bytes(frame.kind) ? frame.bytes : 0) <= there;
 }
 
-bool Mail::take_frame(int index, ByteRing& ring) {
+int64_t Mail::take_frame(int index, ByteRing& ring) {
   const int64_t there = ring.filled();
-  if (there == 0) return false;
+  if (there == 0) return 0;
   Frame frame;
   if (there >= static_cast<int64_t>(sizeof(frame))) ring.read(0, &frame, sizeof(frame));
   if (there < static_cast<int64_t>(sizeof(frame)) || there > static_cast<int64_t>(ring_bytes) || !sensible(frame, there)) {
     failure_ = {ErrorCode::protocol, fmt::format("what came from rank {} is no letter", lanes_.member(index).rank)};
-    return false;
+    return 0;
   }
   switch (frame.kind) {
     case Frame::Kind::message:
@@ -127,16 +135,18 @@ bool Mail::take_frame(int index, ByteRing& ring) {
     case Frame::Kind::data: take_data(index, frame, ring); break;
     default: answer(index, frame);
   }
-  ring.consume(frame_bytes(carries_bytes(frame.kind) ? frame.bytes : 0));
+  const int64_t bytes = frame_bytes(carries_bytes(frame.kind) ? frame.bytes : 0);
+  ring.consume(bytes);
   if (there > static_cast<int64_t>(ring_bytes / 2)) lanes_.wake(index);  // it may be waiting for room
-  return true;
+  return bytes;
 }
 
 void Mail::arrive(int index, const Frame& frame, const ByteRing& ring) {
   const int64_t payload = frame.kind == Frame::Kind::message ? frame.bytes : 0;
   Letter* letter = awaiting(index, frame.tag);
   if (!letter) {
-    Stray& stray = strays_.emplace_back(Stray{frame, index, std::vector<std::byte>(static_cast<size_t>(payload))});
+    Stray& stray = strays_[key_of(index, frame.tag)].emplace_back(
+        Stray{frame, index, ++arrived_, std::vector<std::byte>(static_cast<size_t>(payload))});
     if (payload > 0) ring.read(sizeof(frame), stray.bytes.data(), payload);
     return;
   }
@@ -161,12 +171,15 @@ void Mail::take_data(int index, const Frame& frame, const ByteRing& ring) {
 }
 
 bool Mail::gave_up(int index) const {
-  return lanes_.control(index).abort.load(std::memory_order_acquire) != 0 ||
+  std::atomic_thread_fence(std::memory_order_acquire);  // what was read before was read before this look
+  const LaneControl& control = lanes_.control(index);
+  return control.abort.load(std::memory_order_acquire) != 0 || control.leaving.load(std::memory_order_acquire) != 0 ||
          lanes_.left(lanes_.me(), index).load(std::memory_order_acquire) != still_here;
 }
 
 // The oldest long letter from this peer, a stretch of it at a time.
 bool Mail::read_arriving(int index) {
+  if (gave_up(index)) return false;
   Transfer& transfer = peer(index).arriving.front();
   const Bytes data = transfer.letter->data;
   const int64_t bytes = std::min(most_read_at_once, data.bytes - transfer.moved);

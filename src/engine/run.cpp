@@ -29,11 +29,16 @@ bool needs_everybody(const Step& step) {
   return step.target.buffer == Buffer::output || step.kind == StepKind::read_peer || combines_ranks(step.kind);
 }
 
-// Whoever gives a call up, because another member died for example, returns to its caller, who may then use the memory that
-// we read from for other things. Its abort word stands before that, so what was read before this look was the right data.
-bool somebody_gave_up(const Lanes& lanes) {
-  for (int member = 0; member < lanes.members(); ++member)
-    if (lanes.control(member).abort.load(std::memory_order_acquire) != 0) return true;
+// Whoever gives a call up, because another member died for example or because it leaves, returns to its caller, who may then
+// use the memory that we read from for other things. Its word for that stands before, so what was read before this look was the
+// right data; the fence keeps the reading before the look.
+bool somebody_gave_up(const Lanes& lanes, uint32_t call) {
+  std::atomic_thread_fence(std::memory_order_acquire);
+  for (int member = 0; member < lanes.members(); ++member) {
+    const LaneControl& control = lanes.control(member);
+    if (control.abort.load(std::memory_order_acquire) != 0) return true;
+    if (control.leaving.load(std::memory_order_acquire) != 0 && !at_least(control.finished.load(std::memory_order_acquire), call)) return true;
+  }
   return false;
 }
 
@@ -92,7 +97,7 @@ Turn Run::turn() {
   }
   if (!failure_.ok()) return Turn::blocked;
   if (oldest_ == tiles_ && sends_.empty() && pass_gate()) {
-    if ((reads_peers_ || somebody_shows()) && somebody_gave_up(lanes_)) return Turn::blocked;  // the group will say why
+    if ((reads_peers_ || somebody_shows()) && somebody_gave_up(lanes_, call_of(word_))) return Turn::blocked;  // the group will say why
     if (!everybody_has_taken()) return progressed ? Turn::progressed : Turn::blocked;
     if (uses_links_) finish_average();
     return Turn::done;

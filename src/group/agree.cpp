@@ -49,6 +49,8 @@ Result<bool> Group::agree(bool flag, std::optional<double> timeout_s) {
       const uint64_t voice = lanes_.control(member).voices[number % 2].load(std::memory_order_acquire);
       if (number_of(voice) == number)
         all &= (voice & 1) != 0;
+      else if (number_of(voice) > number)
+        all = false;  // it has spoken, and given up since
       else if (!gone)
         missing.push_back(world_rank(member));
     }

@@ -16,6 +16,8 @@
 namespace unisono {
 namespace {
 
+constexpr uint32_t numbers_between_marks = 1u << 30;
+
 Likeness likeness_of(const Call& call) {
   const bool plain = !call.input.is_list() && !call.output.is_list() && !call.compare_shapes && !call.splits &&
                      call.purpose == Purpose::data && !call.op.user_defined;
@@ -137,6 +139,8 @@ void Group::begin(const Call& call, Decision* standing) {
   current_.announced = current_.noted = current_.warned = false;
   current_.number = ++number_;
   current_.started_ns = 0;
+  if (current_.number % numbers_between_marks == 0) [[unlikely]]
+    mark_anew();
   // What this rank alone cannot do is a refusal too: the others hear of it in the same call and nobody waits in vain.
   Status status;
   try {
@@ -147,6 +151,13 @@ void Group::begin(const Call& call, Decision* standing) {
   if (!status.ok()) [[unlikely]]
     return turn_into_refusal(status);
   current_.word = make_word(current_.number, current_.decision->hash);
+}
+
+// Numbers are compared by their distance: what was last written half a turn of the counter ago would seem to lie ahead.
+void Group::mark_anew() {
+  LaneControl& mine = lanes_.mine();
+  for (std::atomic<uint64_t>& flag : mine.flags) flag.store(make_word(number_ - 1, UINT32_MAX), std::memory_order_release);
+  mine.taken.store(number_ - 1, std::memory_order_release);
 }
 
 void Group::turn_into_refusal(const Status& why) {
@@ -303,6 +314,7 @@ void Group::give_back_when_idle(int64_t idle_ns) {
 
 // What is queued fails; a call of the others that needs us fails there, naming us. Nobody is waited for.
 void Group::leave() {
+  lanes_.mine().leaving.store(1, std::memory_order_seq_cst);  // before anything is given up: peers may be reading it
   if (left_.exchange(true)) return;
   lanes_.wake_everyone();  // a thread of ours may sleep in a call, holding the token
   token_.want();
@@ -318,7 +330,7 @@ void Group::leave() {
   }
   for (auto& work : queue) work->complete(gone);
   {
-    std::lock_guard lock(cause_mutex_);  // from here on nothing of ours writes to a lane: see break_group()
+    std::scoped_lock lock(cause_mutex_, agree_mutex_);  // from here on nothing of ours writes to a lane: see break_group()
     for (int member = 0; member < size(); ++member) lanes_.left(member, me()).store(has_left, std::memory_order_release);
   }
   lanes_.wake_everyone();

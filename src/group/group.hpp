@@ -152,6 +152,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void complete(const std::shared_ptr<CallWork>& work, const Status& status);
   void give_token();
   void begin(const Call& call, Decision* standing);
+  void mark_anew();
   void turn_into_refusal(const Status& why);
   Status plan(const Call& call, Decision* standing);
   Status decide(const Call& call, Decision& decision);

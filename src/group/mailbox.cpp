@@ -65,10 +65,11 @@ void Mailbox::settle() {
   }
 }
 
+// While letters are pending the progress thread comes back by itself (see progress()); replies it has to be told of.
 void Mailbox::give_token() {
   settle();
   token_.give();
-  if (pending_.load(std::memory_order_seq_cst) != 0 || owes_replies_.load(std::memory_order_relaxed)) group_.world().wake_progress();
+  if (owes_replies_.load(std::memory_order_relaxed)) group_.world().wake_progress();
 }
 
 Status Mailbox::run(const Envelope& envelope, int* source) {
@@ -88,6 +89,7 @@ Status Mailbox::run(const Envelope& envelope, int* source) {
   });
   if (!status.ok()) fail_all(status);
   CHECK(letter.is_over);
+  used_.fetch_add(1, std::memory_order_relaxed);
   give_token();
   if (source) *source = letter.source;
   return letter.outcome;
@@ -117,26 +119,30 @@ void Mailbox::post(const std::vector<std::shared_ptr<MailWork>>& works) {
   } else {
     ring_bell(lanes_.my_head());  // whoever holds the token may sleep
   }
+  if (pending_.load(std::memory_order_seq_cst) != 0) group_.world().wake_progress();
 }
 
-// In the order posted. A group that broke in the meantime takes nothing more.
+// In the order posted, one by one: what throws in between leaves the others where they are.
 void Mailbox::take_posted() {
-  if (waiting_.load(std::memory_order_acquire) == 0) return;
-  std::deque<std::shared_ptr<MailWork>> posted;
-  {
-    std::lock_guard lock(mutex_);
-    posted.swap(posted_);
-    waiting_.store(0, std::memory_order_relaxed);
+  while (waiting_.load(std::memory_order_acquire) != 0) {
+    std::shared_ptr<MailWork> work;
+    {
+      std::lock_guard lock(mutex_);
+      if (posted_.empty()) return;
+      work = std::move(posted_.front());
+      posted_.pop_front();
+      waiting_.store(static_cast<int>(posted_.size()), std::memory_order_relaxed);
+    }
+    admit(*work);
   }
-  for (auto& work : posted) admit(*work);
 }
 
-// Nothing is sent to a member that is gone: it would lie in the ring, and its sender would believe that it was sent.
+// Nothing is done for a group that was left or broke in the meantime, and nothing is sent to a member that is gone: it would lie
+// in the ring, and its sender would believe that it was sent. Once it is entered, whatever throws, fail_all() ends it.
 void Mailbox::admit(Letter& letter) {
-  if (letter.sends() && is_gone(letter.peer)) {
-    letter.over(group_.break_group(lost(letter, letter.peer)));
-    return;
-  }
+  mail_.enter(letter);
+  if (Status status = group_.usable(); !status.ok()) return mail_.finish(letter, status);
+  if (letter.sends() && is_gone(letter.peer)) return mail_.finish(letter, group_.break_group(lost(letter, letter.peer)));
   mail_.read_private_memory(group_.world().peer_reads());
   mail_.post(letter);
 }
@@ -147,7 +153,7 @@ bool Mailbox::turn() {
 }
 
 void Mailbox::fail_all(const Status& status) {
-  while (!mail_.letters().empty()) mail_.finish(*mail_.letters().front(), status);
+  while (!mail_.letters().empty()) mail_.finish(*mail_.letters().first(), status);
   std::deque<std::shared_ptr<MailWork>> posted;
   {
     std::lock_guard lock(mutex_);
@@ -159,11 +165,17 @@ void Mailbox::fail_all(const Status& status) {
 
 Mailbox::Share Mailbox::progress() {
   if (pending_.load(std::memory_order_acquire) == 0 && !owes_replies_.load(std::memory_order_relaxed)) return Share::idle;
-  if (token_.wanted() || !token_.try_take()) return Share::idle;
+  // Callers' threads that use the mailbox turn it for all; to sleep on the bell beside them would cost their peers a system
+  // call a letter.
+  if (const uint32_t used = used_.load(std::memory_order_relaxed); used != seen_used_) {
+    seen_used_ = used;
+    return Share::resting;
+  }
+  if (token_.wanted() || !token_.try_take()) return Share::resting;
   bool moved = false;
   Status status = fenced([&] {
     moved = turn();
-    const bool looks = !moved && (policy_.crowded || ++blocked_turns_ % turns_between_looks == 0);
+    const bool looks = (policy_.crowded && !moved) || ++turns_ % turns_between_looks == 0;
     return looks ? examine() : Status::success();
   });
   if (!status.ok()) fail_all(status);
@@ -183,12 +195,13 @@ Status Mailbox::wait_for(MailWork& work, std::optional<double> timeout_s) {
     });
     if (!status.ok() && !deadline.passed()) fail_all(status);
     settle();
+    used_.fetch_add(1, std::memory_order_relaxed);
     return status.ok();
   };
   token_.wait_until([&] { return work.is_completed(); }, hold, deadline);
-  if (pending_.load(std::memory_order_relaxed) != 0) group_.world().wake_progress();
+  if (owes_replies_.load(std::memory_order_relaxed)) group_.world().wake_progress();
   if (work.is_completed()) return work.exception();
-  return {ErrorCode::timeout, fmt::format("wait({}) expired; {} is still under way and may be waited for again", *timeout_s, text_of(work))};
+  return {ErrorCode::timeout, fmt::format("wait({}) expired; {} is still under way and may be waited for again", timeout_s.value_or(0), text_of(work))};
 }
 
 // Memory that letters speak of is its owner's again once they are over, and peers look at `left` after they read it.
@@ -242,10 +255,10 @@ Status Mailbox::lost(const Letter& letter, int member) const {
 // What a member had sent before it was gone still counts: it is looked for once more after it was seen to be gone.
 Status Mailbox::examine_members() {
   bool somebody = false;
-  for (const Letter* letter : mail_.letters()) somebody |= gone_peer(*letter) >= 0;
+  for (const Letter* letter = mail_.letters().first(); letter; letter = letter->next) somebody |= gone_peer(*letter) >= 0;
   if (!somebody) return Status::success();
-  while (mail_.turn()) continue;
-  for (const Letter* letter : mail_.letters())
+  mail_.turn();  // empties the ring of one that writes no more
+  for (const Letter* letter = mail_.letters().first(); letter; letter = letter->next)
     if (int member = gone_peer(*letter); member >= 0) return group_.break_group(lost(*letter, member));
   return Status::success();
 }
@@ -254,7 +267,7 @@ Status Mailbox::examine_clock() {
   constexpr double a_while_s = 0.05;
   const int64_t now = now_ns();
   const double warn_after_s = group_.world().settings().warn_after_s;
-  for (Letter* letter : mail_.letters()) {
+  for (Letter* letter = mail_.letters().first(); letter; letter = letter->next) {
     if (letter->seen_ns == 0) letter->seen_ns = now;
     const double waited_s = static_cast<double>(now - letter->seen_ns) * 1e-9;
     if (waited_s >= (letter->timeout_s > 0 ? letter->timeout_s : group_.timeout_s()))

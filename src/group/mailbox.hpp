@@ -59,7 +59,7 @@ class Mailbox {
   void post(const std::vector<std::shared_ptr<MailWork>>& works);  // returns at once
   Status wait_for(MailWork& work, std::optional<double> timeout_s);
 
-  enum class Share { idle, blocked, progressed };
+  enum class Share { idle, resting, blocked, progressed };  // resting: somebody else does the work; look again soon
   Share progress();  // by the progress thread
   void leave(const Status& gone);  // the group has been marked as left
   void close() { mail_.close(); }
@@ -93,10 +93,12 @@ class Mailbox {
   std::atomic<int> waiting_{0};      // how many those are
   std::atomic<int> pending_{0};      // works that are not over
   std::atomic<bool> owes_replies_{false};
+  std::atomic<uint32_t> used_{0};    // how often a caller's thread has held the token
   // ---- under the token
   WaitPolicy policy_;
   Mail mail_;
-  uint32_t blocked_turns_ = 0;
+  uint32_t turns_ = 0;
+  uint32_t seen_used_ = 0;  // the progress thread's
   bool noted_ = false;  // that this process waits for a letter, for others to see
 };
 

@@ -20,6 +20,7 @@ namespace unisono {
 namespace {
 
 constexpr int64_t progress_spin_ns = 5'000;
+constexpr int64_t progress_rest_ns = 1'000'000;  // while callers' threads do the work
 constexpr int control_period_ms = 1000;
 
 // Linux 6.13's struct pidfd_info, first published form; Debian 12's headers do not have it yet.
@@ -85,9 +86,11 @@ void World::run_progress() try {
     }
     spin_until = 0;
     uint32_t wanted = progress_wanted_.load(std::memory_order_acquire);
-    if (share == Group::Share::idle) {
+    if (share <= Group::Share::resting) {
       progress_sleep_.store(ProgressSleep::idle, std::memory_order_seq_cst);
-      if (progress_all(groups, version) == Group::Share::idle && !stopping_) futex_wait(progress_wanted_, wanted, 1'000'000'000);
+      share = progress_all(groups, version);
+      const int64_t longest_ns = share == Group::Share::idle ? 1'000'000'000 : progress_rest_ns;
+      if (share <= Group::Share::resting && !stopping_) futex_wait(progress_wanted_, wanted, longest_ns);
     } else {
       progress_sleep_.store(ProgressSleep::on_bell, std::memory_order_seq_cst);
       Sleeper sleeper(head(), policy_);

@@ -85,11 +85,13 @@ Result<int64_t> Arena::take(int64_t bytes, const char* what) {
     std::lock_guard lock(mutex_);
     for (auto& [start, length] : free_) {
       if (length < bytes) continue;
+      taken_.emplace(start, bytes);  // the only line that may throw: nothing has changed by then
       offset = start;
-      int64_t rest = length - bytes;
-      free_.erase(start);
-      if (rest > 0) free_.emplace(offset + bytes, rest);
-      taken_.emplace(offset, bytes);
+      const int64_t rest = length - bytes;
+      auto left = free_.extract(start);
+      left.key() = offset + bytes;
+      left.mapped() = rest;
+      if (rest > 0) free_.insert(std::move(left));
       break;
     }
   }

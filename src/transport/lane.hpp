@@ -64,6 +64,7 @@ struct LaneControl {
   std::atomic<uint64_t> tiles;                         // where the owner's tiles begin in its arena; 0 before they exist
   std::atomic<uint64_t> input_address, output_address; // of the call at hand, for peers that read private memory
   Shown shown[max_ring];                               // written before the word of the call, like a cell
+  std::atomic<uint32_t> leaving;                       // 1: the owner gives up what it has not finished, and its memory is its own again
   std::atomic<uint32_t> taken;                         // the last call in which the owner has read all that it needs of others
   std::atomic<uint64_t> voices[2];                     // what the owner said last when asked to agree: number << 1 | its flag
   // trouble line

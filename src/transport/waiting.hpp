@@ -112,9 +112,11 @@ template <typename TurnFunction, typename ExamineFunction>
 Status wait_until_done(Bed bed, WaitPolicy& policy, TurnFunction turn, ExamineFunction examine,
                        Deadline deadline = {}) {
   constexpr int plain_polls = 300, polls_between_looks = 64, most_yields = 16;
+  constexpr unsigned moves_between_looks = 1024;
   constexpr int64_t crowded_spin_ns = 1000;
   int64_t spin_until = 0, slept_at = 0;
   int yields = 0;
+  unsigned moves = 0;  // progress may go on and on and lead nowhere
   for (int polls = 1;; ++polls) {
     Turn outcome = turn();
     if (outcome != Turn::blocked && slept_at != 0) policy.learn(now_ns() - std::exchange(slept_at, 0));
@@ -122,6 +124,8 @@ Status wait_until_done(Bed bed, WaitPolicy& policy, TurnFunction turn, ExamineFu
     if (outcome == Turn::progressed) {
       polls = yields = 0;
       spin_until = 0;
+      if (++moves % moves_between_looks == 0)
+        if (Status status = examine(); !status.ok()) return status;
       continue;
     }
     if (polls < plain_polls && !policy.crowded) continue;
