@@ -251,7 +251,7 @@ TEST(LetterErrors, a_flood_starves_nobody) {
 // A letter that is over gives its memory back, also where the group ends it; who receives it later must not believe it.
 TEST(LetterErrors, of_a_rank_that_leaves_are_not_believed) {
   for_each_way(ranks(2), [](TestWorld& world) {
-    constexpr int many = 2000;  // letters that take their time to end
+    constexpr int many = 20'000;  // letters that take their time to end
     GroupHandle pair = distributed::new_group({0, 1});
     std::vector<int32_t> data(long_count, 1), small(many);
     distributed::barrier();
