@@ -26,14 +26,15 @@ TEST(Waiting, ends_at_once_when_there_is_nothing_to_wait_for) {
   EXPECT_EQ(turns, 1);
 }
 
-TEST(Waiting, goes_on_as_long_as_there_is_progress_without_looking_for_trouble) {
+TEST(Waiting, goes_on_as_long_as_there_is_progress_and_looks_for_trouble_rarely) {
   auto head = std::make_unique<ArenaHead>();
   WaitPolicy policy;
   int turns = 0, looks = 0;
   auto turn = [&] { return ++turns < 10'000 ? Turn::progressed : Turn::done; };
   auto examine = [&] { return ++looks, Status::success(); };
   EXPECT_TRUE(wait_until_done(*head, policy, turn, examine).ok());
-  EXPECT_EQ(looks, 0);
+  EXPECT_GT(looks, 0) << "progress that leads nowhere would never end";
+  EXPECT_LT(looks, 20);
 }
 
 TEST(Waiting, gives_up_with_what_the_examination_found) {
