@@ -14,6 +14,7 @@
 
 #include "base/hash.hpp"
 #include "tests/support/children.hpp"
+#include "tests/support/expect_error.hpp"
 #include "tests/support/file_tree.hpp"
 #include "unisono/store.hpp"
 
@@ -37,18 +38,11 @@ class FileStores : public ::testing::Test {
   }
   bool is_there() const { return std::filesystem::exists(std::filesystem::symlink_status(path_)); }
 
+  // The file is named, too.
   template <typename ErrorType>
-  void expect_error(const std::vector<std::string>& words, const std::function<void()>& call) const {
-    try {
-      call();
-      ADD_FAILURE() << "nothing was thrown; expected one that says " << words.front();
-    } catch (const ErrorType& error) {
-      for (const std::string& word : words)
-        EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what() << "\nshould say " << word;
-      EXPECT_NE(std::string(error.what()).find(path_), std::string::npos) << error.what() << "\nshould name the file";
-    } catch (const std::exception& error) {
-      ADD_FAILURE() << "another type: " << error.what();
-    }
+  void expect_error(std::vector<std::string> words, const std::function<void()>& call) const {
+    words.push_back(path_);
+    testing::expect_error<ErrorType>(words, call);
   }
 
   // Keeps the file locked until the call has opened it and waits for the lock; then removes it, as the last user would.

@@ -9,6 +9,7 @@
 #include "group/launch.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/children.hpp"
+#include "tests/support/expect_error.hpp"
 #include "tests/support/file_tree.hpp"
 #include "tests/support/outcomes.hpp"
 #include "unisono/store.hpp"
@@ -21,19 +22,6 @@ using distributed::HashStore;
 using distributed::InitOptions;
 using distributed::PrefixStore;
 using distributed::Store;
-
-template <typename ErrorType>
-void expect_error(const std::vector<std::string>& words, const std::function<void()>& call) {
-  try {
-    call();
-    ADD_FAILURE() << "nothing was thrown; expected one that says " << words.front();
-  } catch (const ErrorType& error) {
-    for (const std::string& word : words)
-      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what() << "\nshould say " << word;
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "another type: " << error.what();
-  }
-}
 
 // Joins, sums what every rank gives, and leaves.
 void meet_and_sum(const InitOptions& options, int64_t mine, int64_t sum) {

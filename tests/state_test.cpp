@@ -8,25 +8,13 @@
 
 #include "tests/support/calls.hpp"
 #include "tests/support/children.hpp"
+#include "tests/support/expect_error.hpp"
 #include "tests/support/outcomes.hpp"
 #include "unisono/comm_func.hpp"
 #include "unisono/communication.hpp"
 
 namespace unisono::testing {
 namespace {
-
-template <typename ErrorType>
-void expect_error(const std::vector<std::string>& words, const std::function<void()>& call) {
-  try {
-    call();
-    ADD_FAILURE() << "nothing was thrown; expected one that says " << words.front();
-  } catch (const ErrorType& error) {
-    for (const std::string& word : words)
-      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what() << "\nshould say " << word;
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "another type: " << error.what();
-  }
-}
 
 void in_a_process(int count, const std::function<void(int)>& body) { expect_all_succeeded(Children(count, body).wait()); }
 

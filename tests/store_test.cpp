@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/support/children.hpp"
+#include "tests/support/expect_error.hpp"
 #include "tests/support/file_tree.hpp"
 
 namespace unisono::testing {
@@ -53,17 +54,6 @@ class Stores : public ::testing::TestWithParam<StoreKind> {
   std::shared_ptr<Store> shared_ = GetParam().make(tree_);
   Store& store_ = *shared_;
 };
-
-template <typename ErrorType>
-void expect_error(const std::vector<std::string>& words, const std::function<void()>& call) {
-  try {
-    call();
-    ADD_FAILURE() << "nothing was thrown; expected one that says " << words.front();
-  } catch (const ErrorType& error) {
-    for (const std::string& word : words)
-      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what() << "\nshould say " << word;
-  }
-}
 
 TEST_P(Stores, what_was_set_is_got_and_set_again) {
   store_.set("a", "1");
