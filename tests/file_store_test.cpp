@@ -340,7 +340,8 @@ TEST_F(FileStores, a_file_that_is_emptied_or_shortened_is_lost) {
   FileStore store(path_);
   store.set("a", "1");
   std::filesystem::resize_file(path_, contents().size() - 1);
-  expect_error<StoreLostError>({"became shorter"}, [&] { store.check({"a"}); });
+  for (int again = 0; again < 2; ++again)  // what it has lost it does not forget to have had
+    expect_error<StoreLostError>({"became shorter"}, [&] { store.check({"a"}); });
   std::filesystem::resize_file(path_, 0);
   expect_error<StoreLostError>({"emptied"}, [&] { store.set("a", "2"); });
 }

@@ -15,6 +15,8 @@
 
 #include "tests/functions_rows.hpp"
 #include "tests/support/trial_lists.hpp"
+#include "unisono/comm_func.hpp"
+#include "unisono/distributed.hpp"
 
 namespace unisono::testing {
 namespace {
@@ -148,6 +150,13 @@ std::string page() {
   }
   return text;
 }
+
+// The names of values and handles are found where the references have them.
+static_assert(std::is_same_v<distributed::ReduceOp, ReduceOp> && std::is_same_v<distributed::Work, Work> &&
+              std::is_same_v<distributed::GroupHandle, GroupHandle> && std::is_same_v<distributed::DType, DType>);
+static_assert(std::is_same_v<comm_func::ReduceOp, ReduceOp> && std::is_same_v<comm_func::CommHandle, CommHandle> &&
+              std::is_same_v<comm_func::GlobalComm, communication::GlobalComm> && std::is_same_v<communication::ReduceOp, ReduceOp> &&
+              std::is_same_v<communication::comm_func::Options, comm_func::Options>);
 
 TEST(Functions, the_page_is_what_the_table_says) {
   EXPECT_EQ(file_text(page_path), page())

@@ -17,6 +17,11 @@
 
 namespace unisono::comm_func {
 
+using communication::GlobalComm;
+using unisono::CommHandle;
+using unisono::DType;
+using unisono::ReduceOp;
+
 using GroupName = std::string;
 inline const GroupName world = communication::GlobalComm::WORLD_COMM_GROUP;
 

@@ -4,7 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "unisono/types.hpp"
+
+namespace unisono::comm_func {}
+
 namespace unisono::communication {
+
+namespace comm_func = unisono::comm_func;  // as in mindspore.communication.comm_func
+using unisono::ReduceOp;
 
 struct GlobalComm {
   static constexpr const char* WORLD_COMM_GROUP = "hccl_world_group";

@@ -19,6 +19,11 @@
 
 namespace unisono::distributed {
 
+using unisono::DType;
+using unisono::GroupHandle;
+using unisono::ReduceOp;
+using unisono::Work;
+
 class Store;  // unisono/store.hpp
 
 struct InitOptions {

@@ -345,7 +345,7 @@ unisono_status unisono_work_test(unisono_work* work, int* is_over) {
     c::need("work", work);
     c::need("is_over", is_over);
     *is_over = !work->work || work->work->is_completed() ? 1 : 0;
-    if (work->work) throw_if_error(work->work->exception());
+    if (*is_over && work->work) throw_if_error(work->work->exception());
   });
 }
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -191,15 +192,16 @@ Status FileLog::read_frame(const FileVisit& visit, int64_t size, bool& is_torn) 
   if (head.payload_hash != hash_text(payload)) return corrupted("a value is not what was written");
   RETURN_IF_ERROR(read_edits(payload));
   position_ += static_cast<int64_t>(sizeof(head) + payload.size());
+  furthest_ = std::max(furthest_, position_);
   return Status::success();
 }
 
 // Up to the end, or up to a frame whose writer died in the middle of it.
 Status FileLog::read_news(const FileVisit& visit) {
   const int64_t size = size_of(visit);
-  if (size < position_)
+  if (size < furthest_)
     return {ErrorCode::store_lost, fmt::format("{}: the file became shorter: {} bytes of it were read, {} are left", path_,
-                                               position_, size)};
+                                               furthest_, size)};
   for (bool is_torn = false; position_ < size && !is_torn;) RETURN_IF_ERROR(read_frame(visit, size, is_torn));
   return Status::success();
 }
@@ -243,6 +245,7 @@ Status FileLog::append(const FileVisit& visit, std::span<const StoreEdit> edits)
   if (status.ok()) status = write(visit, position_, frame);
   if (status.ok()) {
     position_ += static_cast<int64_t>(frame.size());
+    furthest_ = position_;
     return status;
   }
   static_cast<void>(!ftruncate(visit.number(), position_));  // where even this fails, readers pass over the unfinished end

@@ -72,6 +72,7 @@ class FileLog {
   std::string path_;
   StoreContents contents_;
   uint64_t identity_ = 0;  // random, from the head: tells the file from another that has its name and inode; 0 before attach()
+  int64_t furthest_ = 0;   // up to where anything was ever read or written: the file is never shorter again
   int64_t position_ = 0;   // up to where `contents` has read
   dev_t device_ = 0;
   ino_t inode_ = 0;
