@@ -20,7 +20,7 @@ run: setup ## build the library and the command and take the tour: five collecti
 	cmake --build --preset release --target unisono_command
 	$(UNISONO) tour
 
-test: setup ## build and run all tests, and the small ones again under the sanitizers (within ten minutes on two cores)
+test: setup ## build and run all tests, and the small ones again under the sanitizers (17 minutes on two cores from nothing)
 	tests/run release asan tsan
 
 test-all: setup ## the same with the full matrices, and with fault points in a debug build (an hour or so)

@@ -12,6 +12,19 @@ namespace unisono {
 namespace {
 
 std::string contents(DType dtype, int64_t bytes) { return fmt::format("{}[{}]", name_of(dtype), bytes / element_bytes(dtype)); }
+std::string contents(const Letter& letter) { return contents(letter.dtype, letter.data.bytes); }
+
+// One end of a letter: which rank, and what it sends or awaits.
+struct End {
+  int rank;
+  std::string contents;
+};
+Status sizes_differ(const End& sender, const End& receiver, int32_t tag, int peer) {
+  return {ErrorCode::mismatch,
+          fmt::format("rank {} sent {} with tag {}, where rank {} receives {}: both must be alike. Nothing was written, and the group is "
+                      "usable", sender.rank, sender.contents, tag, receiver.rank, receiver.contents),
+          peer};
+}
 
 }  // namespace
 
@@ -122,11 +135,8 @@ void Mail::accept(Letter& letter, int source, const Frame& frame) {
 
 Status Mail::check_sizes(const Letter& letter, int source, const Frame& frame) const {
   if (letter.dtype == frame.dtype && letter.data.bytes == frame.bytes) return Status::success();
-  const int from = lanes_.member(source).rank, to = lanes_.member(lanes_.me()).rank;
-  return {ErrorCode::mismatch,
-          fmt::format("rank {} sent {} with tag {}, where rank {} receives {}. Nothing was written, and the group is usable", from,
-                      contents(frame.dtype, frame.bytes), frame.tag, to, contents(letter.dtype, letter.data.bytes)),
-          from};
+  const int from = lanes_.member(source).rank, me = lanes_.member(lanes_.me()).rank;
+  return sizes_differ({from, contents(frame.dtype, frame.bytes)}, {me, contents(letter)}, letter.tag, from);
 }
 
 // The peer tells how a long letter of ours fared.
@@ -144,11 +154,8 @@ void Mail::answer(int index, const Frame& frame) {
   }
   Status status;
   if (frame.kind == Frame::Kind::wrong) {
-    const int from = lanes_.member(lanes_.me()).rank, to = lanes_.member(index).rank;
-    status = {ErrorCode::mismatch,
-              fmt::format("rank {} sent {} with tag {}, where rank {} receives {}. Nothing was written, and the group is usable", from,
-                          contents(found.letter->dtype, found.letter->data.bytes), frame.tag, to, contents(frame.dtype, frame.bytes)),
-              to};
+    const int me = lanes_.member(lanes_.me()).rank, to = lanes_.member(index).rank;
+    status = sizes_differ({me, contents(*found.letter)}, {to, contents(frame.dtype, frame.bytes)}, frame.tag, to);
   }
   finish(*found.letter, status);
 }

@@ -8,7 +8,8 @@
 //
 // Who writes: a member its own voice; anybody, once for each number, the outcome. Order: voices are stored with release
 // before the others are woken; the outcome is swapped with acquire-release and loaded with acquire. Two places are enough:
-// nobody can speak of number n + 2 before everybody who is left has spoken of n + 1, and so has read the outcome of n.
+// nobody can speak of number n + 2 before everybody who is left has spoken of n + 1, and so has read the outcome of n; but for who
+// gave up at its deadline, whose voice is then ahead and counts as no.
 #include <fmt/format.h>
 
 #include "base/check.hpp"
@@ -64,11 +65,12 @@ Result<bool> Group::agree(bool flag, std::optional<double> timeout_s) {
   auto examine_once = [&]() -> Status {
     if (left_.load(std::memory_order_relaxed)) return gone_status();
     if (!deadline.passed()) return Status::success();
-    return {ErrorCode::timeout, fmt::format("group \"{}\": rank {} waited {:.1f} s to agree, and rank{} {} did not come", name(),
+    return {ErrorCode::timeout, fmt::format("group \"{}\": rank {} waited {:.1f} s to agree, and rank{} {} did not come. Nothing is broken: agree again, or "
+                                            "shrink the group if they are stuck", name(),
                                             world_rank(me()), timeout_s.value_or(parts_.timeout_s), missing.size() == 1 ? "" : "s",
                                             fmt::join(missing, ", "))};
   };
-  WaitPolicy policy = parts_.world->wait_policy(size());
+  WaitPolicy policy = parts_.world->wait_policy();
   RETURN_IF_ERROR(wait_until_done(lanes_.my_head(), policy, turn_once, examine_once, deadline));
   return (outcome.load(std::memory_order_acquire) & 1) != 0;
 }

@@ -30,7 +30,7 @@ Group::Group(GroupParts parts, Arena& arena)
     : parts_(std::move(parts)),
       arena_(arena),
       log_(parts_.world->log()),
-      policy_(parts_.world->wait_policy(size())),
+      policy_(parts_.world->wait_policy()),
       lanes_(parts_.layout, parts_.me, parts_.members, parts_.lane_offsets),
       links_(lanes_, arena, LinkUse::steps),
       exchange_(lanes_),
@@ -314,6 +314,7 @@ void Group::give_back_when_idle(int64_t idle_ns) {
 
 // What is queued fails; a call of the others that needs us fails there, naming us. Nobody is waited for.
 void Group::leave() {
+  if (left_.load(std::memory_order_relaxed)) return;  // the lane may be another group's by now
   lanes_.mine().leaving.store(1, std::memory_order_seq_cst);  // before anything is given up: peers may be reading it
   if (left_.exchange(true)) return;
   lanes_.wake_everyone();  // a thread of ours may sleep in a call, holding the token

@@ -37,7 +37,7 @@ void MailWork::over(const Status& status) {
   const auto last = std::move(itself_);  // perhaps: nothing of this object is used after it
 }
 
-int MailWork::source_rank() const { return source == any_source ? -1 : group_->world_rank(source); }
+int MailWork::source_rank() const { return is_completed() && source != any_source ? group_->world_rank(source) : -1; }
 
 bool MailWork::wait(std::optional<double> timeout_s) {
   throw_if_error(is_completed() ? exception() : group_->mailbox().wait_for(*this, timeout_s));
@@ -88,11 +88,10 @@ Status Mailbox::run(const Envelope& envelope, int* source) {
     return wait_until_done(lanes_.my_head(), policy_, [&] { return turn_for(letter.is_over); }, [this] { return examine(); });
   });
   if (!status.ok()) fail_all(status);
-  CHECK(letter.is_over);
   used_.fetch_add(1, std::memory_order_relaxed);
   give_token();
   if (source) *source = letter.source;
-  return letter.outcome;
+  return letter.is_over ? letter.outcome : status;  // not over: something was thrown before it was admitted
 }
 
 void Mailbox::post(const std::vector<std::shared_ptr<MailWork>>& works) {
@@ -204,7 +203,7 @@ Status Mailbox::wait_for(MailWork& work, std::optional<double> timeout_s) {
   return {ErrorCode::timeout, fmt::format("wait({}) expired; {} is still under way and may be waited for again", timeout_s.value_or(0), text_of(work))};
 }
 
-// Memory that letters speak of is its owner's again once they are over, and peers look at `left` after they read it.
+// Memory that letters speak of is its owner's again once they are over, and peers look at `leaving` after they read it.
 void Mailbox::leave(const Status& gone) {
   token_.want();
   while (!token_.try_take()) token_.rest([] { return false; });

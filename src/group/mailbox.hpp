@@ -3,8 +3,8 @@
 // A blocking send or receive works inline in the caller's thread, while it holds the mailbox's token; posting never blocks:
 // whoever holds the token, or else the progress thread, takes what was posted. Thread-safe.
 //
-// Order: pending_ is added to before the token is tried, and looked at after it was given, both sequentially consistent: so
-// either the poster gets the token, or whoever gives it away sees that there is work and wakes the progress thread.
+// Order: what was posted is counted in pending_ before the poster wakes the progress thread, which never sleeps long while it
+// finds letters pending; whoever holds the token meanwhile is woken by the bell, which is rung after the posting.
 #pragma once
 
 #include <atomic>

@@ -141,8 +141,6 @@ Status World::agree_on_peer_reads() {
   return Status::success();
 }
 
-WaitPolicy World::wait_policy(int) const { return policy_; }
-
 std::string World::how_lost(int rank) const {
   std::lock_guard lock(mutex_);
   return lost_[static_cast<size_t>(rank)];

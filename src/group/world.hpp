@@ -60,7 +60,7 @@ class World : public std::enable_shared_from_this<World> {
   bool crowded() const { return policy_.crowded; }
   int cores() const { return cores_; }
   int64_t arena_taken_bytes() const { return arena_->taken_bytes(); }
-  WaitPolicy wait_policy(int members) const;
+  const WaitPolicy& wait_policy() const { return policy_; }
   const PlannerRules& planner_rules() const { return rules_; }
 
   std::shared_ptr<Group> world_group() const { return world_group_; }

@@ -30,7 +30,7 @@ class Scratch {
   std::deque<std::vector<unsigned char>> memories_;
 };
 
-// One call of the distributed dialect, or of the group itself for the two that the dialect does not have yet.
+// One call of the distributed dialect; gather and all_to_all of the group itself, so that every count is that of one piece.
 struct CallChoice {
   Collective kind = Collective::all_reduce;
   int64_t count = 8;  // of the piece, where there are pieces
