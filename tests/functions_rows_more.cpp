@@ -54,6 +54,10 @@ constexpr FunctionRow of_reduction[] = {
 constexpr FunctionRow of_shared_tensor[] = {
     {"alloc_shared", "shape, dtype", "shared_tensor_test", local},
 };
+
+constexpr FunctionRow of_interrupt[] = {
+    {"set_interrupt_check", "check", "interrupt_test", local},
+};
 // clang-format on
 
 }  // namespace
@@ -62,5 +66,6 @@ std::span<const FunctionRow> persistent_rows() { return of_persistent; }
 std::span<const FunctionRow> coalescing_rows() { return of_coalescing; }
 std::span<const FunctionRow> reduction_rows() { return of_reduction; }
 std::span<const FunctionRow> shared_tensor_rows() { return of_shared_tensor; }
+std::span<const FunctionRow> interrupt_rows() { return of_interrupt; }
 
 }  // namespace unisono::testing

@@ -141,6 +141,7 @@ constexpr WantedRow stores[] = {
 
 constexpr WantedRow more[] = {
     {none, none, "alloc_shared", "alloc_shared", cpp},
+    {none, none, "set_interrupt_check", "set_interrupt_check", cpp},
     {none, none, "make_reduction", "make_reduction", "unisono_op_create"},
     {none, none, "Prepared, Prepared::start, Prepared::wait, Prepared::run, Prepared::is_started, Prepared::is_completed", none, cpp},
     {none, none, "prepare_all_reduce", none, cpp},

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/interrupt.hpp"
 #include "base/log.hpp"
 #include "engine/exchange.hpp"
 #include "engine/run.hpp"
@@ -133,6 +134,7 @@ class Group : public std::enable_shared_from_this<Group> {
     int64_t started_ns = 0;              // when it was first looked at while waiting; 0: not yet
     bool noted = false;                  // that this process waits in it, for others to see
     bool warned = false;
+    InterruptWatch interrupts;
   };
 
   template <typename Perform>
@@ -177,6 +179,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Status timed_out(double waited_s) const;
   std::string who_is_missing() const;
   Status fault_here(const Status& cause) const;
+  Status break_interrupted(const std::string& where);  // because the thread that waits here was interrupted
   Status broken_status() const;
   Status gone_status() const;
   Status break_group(Status status);
