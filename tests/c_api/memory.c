@@ -34,7 +34,7 @@ void try_shared_memory(void) {
   expect_error(unisono_shared_alloc(1, 99, &none), UNISONO_ARGUMENT_ERROR, "dtype is number 99", "shared_alloc of no dtype");
   expect_error(unisono_shared_alloc(1, UNISONO_INT32, NULL), UNISONO_ARGUMENT_ERROR, "memory is a null pointer",
                "shared_alloc into NULL");
-  expect_error(unisono_shared_alloc(INT64_MAX / 64, UNISONO_INT64, &none), UNISONO_RESOURCE_ERROR, "UNISONO_ARENA",
+  expect_error(unisono_shared_alloc(INT64_MAX / 64, UNISONO_INT64, &none), UNISONO_MEMORY_ERROR, "UNISONO_ARENA",
                "shared_alloc of more than there is");
 }
 
