@@ -5,7 +5,7 @@
  *   - A unisono_status comes back: UNISONO_OK (0), or what went wrong, with unisono_last_error() as the sentence.
  *   - `group` NULL is the world. Ranks are ranks of the group that is given; only where a name says world are they others.
  *   - `work` NULL: the call is over when the function returns. Otherwise the function returns at once, *work is a promise to be
- *     waited for and freed, and all memory that was given must live until then; arrays of pointers and of counts need not.
+ *     waited for and freed, and all memory that was given must live until then; arrays of pointers, counts or letters need not.
  *     After an error *work is NULL.
  *   - Counts are elements of `dtype`. Input and output may be the same memory, or one may be this rank's place in the other
  *     where that is for all ranks; otherwise they must not overlap, and those of all_to_all never.
@@ -256,7 +256,8 @@ unisono_status unisono_send(const void* tensor, int64_t count, unisono_dtype dty
 /* From group_peer, or from any rank with UNISONO_ANY_SOURCE. *source, unless NULL, becomes who sent it; with `work`, ask that. */
 unisono_status unisono_recv(void* tensor, int64_t count, unisono_dtype dtype, int group_peer, int tag, int* source,
                             const unisono_group* group, unisono_work** work);
-/* All of them at once, in any order, and none where one of them cannot be. `works` has a place for each, or is NULL. */
+/* All of them at once, in any order, and none where one of them cannot be. `works` has a place for each, or is NULL: then all are
+   over when this returns, with the first error. */
 unisono_status unisono_batch_send_recv(const unisono_letter* letters, int letter_count, const unisono_group* group,
                                        unisono_work** works);
 

@@ -184,8 +184,12 @@ Request refused(Group& group, Collective kind, const Status& why) {
 }
 
 void make(const Given& given, const GroupHandle& handle, Request&& request) {
+  if (!given.outcome.work) {  // small calls are made so, where every instruction counts
+    deliver(std::move(request), {false, call_timeout(), nullptr});
+    return;
+  }
   WorkPlace place(given.outcome.work, handle);
-  place.fill(deliver(std::move(request), {given.outcome.work != nullptr, call_timeout(), nullptr}));
+  place.fill(deliver(std::move(request), {true, call_timeout(), nullptr}));
 }
 
 void keep(const Given& given, const GroupHandle& handle, Request&& request) {

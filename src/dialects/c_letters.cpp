@@ -1,10 +1,14 @@
 // The C header: letters from one rank to another, and batches of them.
 #include <fmt/core.h>
 
+#include <cstddef>
+
 #include "dialects/c_parts.hpp"
 
 namespace unisono::c {
 namespace {
+
+static_assert(sizeof(unisono_letter) == 32 && offsetof(unisono_letter, tag) == 28, "programs were compiled with this layout");
 
 distributed::LetterOptions options_of(const GroupHandle& handle, int group_peer, int tag, bool receives) {
   distributed::LetterOptions options{.group = handle, .tag = tag, .timeout_s = call_timeout()};

@@ -46,6 +46,7 @@ static void try_deadline(int form, const unisono_group* group) {
   unisono_prepared* prepared = NULL;
   double before = -1;
   int32_t word = 0;
+  int answer = -1;
   unisono_status status;
   expect_ok(unisono_set_call_timeout(0.02, &before), "set_call_timeout");
   expect(before == 0, "at first there is none");
@@ -54,15 +55,16 @@ static void try_deadline(int form, const unisono_group* group) {
     expect_ok(unisono_set_call_timeout(0, NULL), "set_call_timeout");
     expect_ok(unisono_prepared_start(prepared), "starting it");
     status = unisono_prepared_wait(prepared, long_enough);
-  } else if (form == 3) {
-    status = unisono_monitored_barrier(group, 0);
+  } else if (form >= 3) {
+    status = form == 3 ? unisono_monitored_barrier(group, 0) : unisono_group_agree(group, 1, 0, &answer);
   } else {
     expect_ok(form == 0 ? unisono_all_reduce(NULL, &word, 1, UNISONO_INT32, UNISONO_SUM, group, &work)
                         : unisono_recv(&word, 1, UNISONO_INT32, 1, 0, NULL, group, &work),
               "a call with a deadline");
     status = unisono_work_wait(work, long_enough);
   }
-  expect_error(status, UNISONO_TIMEOUT_ERROR, "This group is broken", "a call that nobody comes to");
+  expect_error(status, UNISONO_TIMEOUT_ERROR, form == 4 ? "waited 0.0 s to agree" : "This group is broken",
+               "a call that nobody comes to");
   unisono_work_free(work);
   unisono_prepared_free(prepared);
   expect_ok(unisono_set_call_timeout(0, &before), "set_call_timeout again");
@@ -74,7 +76,7 @@ void try_deadlines(void) {
   double before = -1;
   expect_error(unisono_set_call_timeout(-1, &before), UNISONO_ARGUMENT_ERROR, "timeout_s is -1", "a negative deadline");
   expect(before == -1, "an error tells nothing else");
-  for (form = 0; form < 4 && world_size > 1; ++form) {
+  for (form = 0; form < 5 && world_size > 1; ++form) {
     unisono_group* group = NULL;
     int32_t word = 0;
     int rank;
@@ -83,6 +85,6 @@ void try_deadlines(void) {
     for (rank = 1; rank < world_size && world_rank == 0; ++rank)
       expect_ok(unisono_send(&word, 1, UNISONO_INT32, rank, 31, NULL, NULL), "telling the others");
     if (world_rank != 0) expect_ok(unisono_recv(&word, 1, UNISONO_INT32, 0, 31, NULL, NULL, NULL), "rank 0 has given up");
-    expect_ok(unisono_group_destroy(group), "destroying a group that rank 0 broke");
+    expect_ok(unisono_group_destroy(group), "destroying a group that rank 0 has given up");
   }
 }
