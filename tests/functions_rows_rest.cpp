@@ -153,7 +153,7 @@ std::span<const HeaderRows> all_headers() {
       {"coalescing.hpp", "many calls as few", Column::distributed, "", coalescing_rows()},
       {"reduction.hpp", "reductions of the user's own", Column::either, "", reduction_rows()},
       {"shared_tensor.hpp", "shared tensors", Column::either, "", shared_tensor_rows()},
-      {"interrupt.hpp", "interruptions", Column::either, "", interrupt_rows()},
+      {"binding.hpp", "bindings to other languages", Column::either, "", binding_rows()},
       {"unisono.h", "C99", Column::from_c, "", c_rows()},
   };
   return headers;

@@ -2,7 +2,7 @@
 //
 // Who writes: a test says which thread is to be interrupted, before it makes that thread wait. Order: sequential, for
 // nothing here is fast.
-#include "unisono/interrupt.hpp"
+#include "unisono/binding.hpp"
 
 #include <gtest/gtest.h>
 

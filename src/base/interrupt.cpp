@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "base/clock.hpp"
-#include "unisono/interrupt.hpp"
+#include "unisono/binding.hpp"
 
 namespace unisono {
 namespace {

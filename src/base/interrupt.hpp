@@ -1,4 +1,4 @@
-// Asking, while a thread waits, whether it was interrupted: see unisono/interrupt.hpp.
+// Asking, while a thread waits, whether it was interrupted: see unisono/binding.hpp.
 #pragma once
 
 #include <cstdint>
