@@ -197,7 +197,7 @@ bool Run::await_flags(const Step& step, int64_t tile) {
 // In the peer's private memory: where the chunk lies follows from its length, since all ranks made the same call, and parts
 // are as long as what is read of them; or it stands in the peer's list. 0 where that cannot be read.
 uint64_t Run::peer_address(const Step& step, int peer, int64_t length) {
-  CHECK(!call_->coalesced);  // such a call is never planned so: nobody else knows where its tensors lie
+  CHECK(!call_->coalesced());  // such a call is never planned so: nobody else knows where its tensors lie
   LaneControl& control = lanes_.control(peer);
   const bool input = step.source.buffer == Buffer::input;
   const Cuts cuts = cuts_of(call_->kind);

@@ -200,7 +200,7 @@ Status Group::decide(const Call& call, Decision& decision) {
                                .bytes = piece_bytes(call, size()),
                                .crowded = policy_.crowded,
                                .peer_reads = parts_.world->peer_reads(),
-                               .coalesced = call.coalesced,
+                               .coalesced = call.coalesced(),
                                .order = order_for(call),
                                .set_bytes = lanes_.set_bytes()});
   if (!chosen.ok()) return chosen.status();
