@@ -53,7 +53,8 @@ WorkPtr Coalescing::make(const Collected& call) const {
 std::string Coalescing::describe(size_t index) const {
   const Collected& call = calls_[index];
   std::string text(name_of(call.kind));
-  if (element_bytes(call.dtype) > 0) text += fmt::format(" {}", name_of(call.dtype));  // numbers that name nothing are not checked yet
+  // Numbers that name nothing have not been refused yet, or are what was.
+  if (element_bytes(call.dtype) > 0) text += fmt::format(" {}", name_of(call.dtype));
   const bool is_op = static_cast<size_t>(call.op.kind) < all_reduce_kinds().size();
   if (call.kind != Collective::all_gather && is_op) text += fmt::format(" {}", name_of(call.op.kind));
   const size_t tensors = call.outputs.size();
@@ -70,8 +71,8 @@ void Coalescing::throw_if_any(const Failures& failures) const {
   if (failures.count == 0) return;
   const Status& why = failures.why;
   const std::string several = fmt::format("{} of {} collected calls failed, the first was ", failures.count, calls_.size());
-  throw_if_error({why.code(), fmt::format("{}{}: {}", failures.count == 1 ? "collected " : several, describe(failures.first), why.message()),
-                  why.peer()});
+  const std::string which = (failures.count == 1 ? "collected " : several) + describe(failures.first);
+  throw_if_error({why.code(), fmt::format("{}: {}", which, why.message()), why.peer()});
 }
 
 void Coalescing::end() {
@@ -98,8 +99,8 @@ bool Coalescing::wait(std::optional<double> timeout_s) {
       work->wait(timeout_s ? std::optional(std::max(0.0, static_cast<double>(deadline.remaining_ns()) * 1e-9)) : std::nullopt);
     } catch (const Error& error) {
       if (!work->is_completed() && timeout_s && error.code() == ErrorCode::timeout)  // only the wait is over
-        throw TimeoutError(Status(ErrorCode::timeout, fmt::format("wait({}) expired; collected {} is still running and may be waited for "
-                                                                  "again", *timeout_s, describe(index))));
+        throw TimeoutError(Status(ErrorCode::timeout, fmt::format("wait({}) expired; collected {} is still running and may be waited "
+                                                                  "for again", *timeout_s, describe(index))));
       const Status ended = work->is_completed() ? work->exception() : error.status();  // it may have ended just after the wait
       if (!ended.ok()) failures.add(index, ended);
     }
