@@ -129,7 +129,7 @@ unisono_status unisono_op_free(unisono_op op);
 /* Joins the world as the launcher says; without one, a world of one. A second call finds the world there. */
 unisono_status unisono_init(void);
 /* The same as rank `rank` of `size`; both -1: as the launcher says. Ranks with the same `job` meet; NULL: the launcher's.
-   `timeout_s` is the deadline of calls; that of joining is UNISONO_JOIN_TIMEOUT. */
+   `timeout_s` is the deadline of joining and of calls; 0: those of UNISONO_JOIN_TIMEOUT and UNISONO_TIMEOUT. */
 unisono_status unisono_init_with(int rank, int size, const char* job, double timeout_s);
 /* The same through `init_method`: of "file:///path", ranks that name the same file meet, and both rank and size are needed; the
    file is made if absent and not removed. "env://" and NULL: as the launcher says. */
