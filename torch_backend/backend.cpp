@@ -16,8 +16,6 @@
 namespace unisono::torch_backend {
 namespace {
 
-std::string group_name(const std::string& torchs) { return "torch " + torchs; }
-
 // The backends of this process, for its exit.
 struct Living {
   std::mutex mutex;
@@ -39,7 +37,9 @@ TorchBackend::TorchBackend(const GroupRequest& request)
   in_torch_words([&] {
     membership_ = Membership::for_group(request);
     ranks_ = membership_->world_ranks(request);
-    group_ = distributed::new_group(ranks_, {.timeout_s = request.timeout_s, .name = group_name(name_)});
+    // Found by its members and how often they have made one, not by torch's name for it: of groups that only their members
+    // make, that name depends on what other groups a rank is in.
+    group_ = distributed::new_group(ranks_, {.timeout_s = request.timeout_s});
   });
   ledger_ = std::make_shared<Ledger>(ranks_);
   init();

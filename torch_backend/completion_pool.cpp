@@ -1,6 +1,7 @@
 // Threads for callbacks; see completion_pool.hpp.
 #include "completion_pool.hpp"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <system_error>
@@ -44,6 +45,7 @@ void CompletionPool::push(Task task) {
 
 // Before it may block in a task, a thread sees to it that another one waits for the next.
 void CompletionPool::work() {
+  pthread_setname_np(pthread_self(), "unisono torch");
   std::unique_lock lock(mutex_);
   while (true) {
     wanted_.wait(lock, [this] { return !queue_.empty() && !closed_; });

@@ -1,5 +1,6 @@
 // The Python module: makes backends for torch, and ends them at exit. Everything here may wait, so the interpreter's lock is
 // released.
+#include <pybind11/chrono.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -15,7 +16,7 @@ using unisono::torch_backend::TorchBackend;
 
 namespace {
 
-c10::intrusive_ptr<c10d::Backend> create(const c10d::DistributedBackendOptions& options) {
+c10::intrusive_ptr<TorchBackend> create(const c10d::DistributedBackendOptions& options) {
   GroupRequest request{options.store, options.group_rank, options.group_size, options.global_ranks_in_group, options.group_id,
                        static_cast<double>(options.timeout.count())};
   return c10::make_intrusive<TorchBackend>(request);
@@ -30,6 +31,10 @@ void end_for_exit() {
 
 PYBIND11_MODULE(_backend, module) {
   using released = py::call_guard<py::gil_scoped_release>;
+  // What torch's Python side looks for on a backend beyond what c10d declares there.
+  py::class_<TorchBackend, c10::intrusive_ptr<TorchBackend>, c10d::Backend>(module, "Backend", "A process group's part of unisono.")
+      .def_property_readonly("options", &TorchBackend::getBackendOptions)
+      .def("_set_default_timeout", &TorchBackend::setTimeout, py::arg("timeout"), released());
   module.def("create", &create, py::arg("options"), released(), "A backend for one process group, as torch describes it.");
   module.def("end_for_exit", &end_for_exit, released(), "Lets callbacks finish before the interpreter goes.");
   module.def("completion_threads", [] { return CompletionPool::instance().threads(); }, "How many threads run callbacks now.");
