@@ -1,6 +1,6 @@
 # The commands of the project. `make run` and `make test` do all set-up themselves; see HACKING.md.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all torture deps setup build debug asan tsan arm install format clean
+.PHONY: python help run test test-all torture deps setup build debug asan tsan arm install format clean
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
@@ -19,6 +19,10 @@ run: setup ## build the library and the command and take the tour: five collecti
 	cmake --preset release
 	cmake --build --preset release --target unisono_command
 	$(UNISONO) tour
+
+python: setup ## make .venv with torch, the package unisono and the command in it (TORCH=no: without torch)
+	tools/setup/dependencies python
+	tools/setup/python
 
 test: setup ## build and run all tests, and the small ones again under the sanitizers (17 minutes on two cores from nothing)
 	tests/run release asan tsan

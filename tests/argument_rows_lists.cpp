@@ -114,6 +114,16 @@ std::vector<Refusal> overlap_refusals() {
          std::vector<TensorView> list = {part_of(whole, 4, 8), eight(scratch), eight(scratch)};
          distributed::reduce_scatter(part_of(whole, 0, 8), list);
        }},
+      {"the output and another's element", reduce_scatter, {"output", "input_list", "overlap"},
+       [](TestWorld& world, Scratch& scratch) {
+         std::vector<TensorView> list = {eight(scratch), eight(scratch), eight(scratch)};
+         distributed::reduce_scatter(list[static_cast<size_t>((world.rank() + 1) % 3)], list);
+       }},
+      {"what the source keeps and another's element", scatter, {"tensor", "scatter_list", "overlap"},
+       [](TestWorld&, Scratch& scratch) {
+         std::vector<TensorView> list = {eight(scratch), eight(scratch), eight(scratch)};
+         distributed::scatter(list[2], list);
+       }, 0},
       {"what the source keeps and half of an element", scatter, {"tensor", "scatter_list", "overlap"},
        [](TestWorld&, Scratch& scratch) {
          TensorView whole = scratch.tensor(DType::float32, {12});

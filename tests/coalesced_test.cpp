@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/calls.hpp"
+#include "tests/support/expect_error.hpp"
 #include "tests/support/outcomes.hpp"
 #include "tests/support/test_world.hpp"
 #include "unisono/distributed.hpp"
@@ -126,8 +127,9 @@ TEST(CoalescedRefuses, lists_that_are_wrong) {
       [&](auto& group) {
         all_reduce_coalesced(Views{view(a), view(real)}, {.group = group});
       },
-      "tensors is float32 where int32");
-  expect_refused([&](auto& group) { all_reduce_coalesced(Views{view(a), view(constant)}, {.group = group}); }, "const memory");
+      "tensors[1] is float32 where int32");
+  expect_refused([&](auto& group) { all_reduce_coalesced(Views{view(a), view(constant)}, {.group = group}); },
+                 "tensors[1] is written to and was made from const memory");
   expect_refused([&](auto& group) { all_reduce_coalesced(Views{view(a), view(b), view(a)}, {.group = group}); }, "overlap");
   expect_refused(
       [&](auto& group) {
@@ -143,7 +145,7 @@ TEST(CoalescedRefuses, lists_that_are_wrong) {
       [&](auto& group) {
         all_gather_into_tensor_coalesced(Views{view(twice), view(thrice)}, Views{view(a), view(b)}, {.group = group});
       },
-      "12 elements");
+      "outputs[1] has 12 elements");
   expect_refused(
       [&](auto& group) {
         all_gather_into_tensor_coalesced(Views{view(twice), view(twice)}, Views{view(a), view(b)}, {.group = group});
@@ -171,6 +173,25 @@ TEST(CoalescedRefuses, an_output_that_lies_in_anothers_place) {
     EXPECT_THROW(distributed::reduce_scatter_tensor_coalesced(inputs, outputs, {.group = world.group()}), ArgumentError);
     expect_works(world);
   });
+}
+
+// What both ranks are told when they give lists of these lengths.
+void expect_different_lists(const std::vector<std::vector<size_t>>& lengths, const std::vector<std::string>& texts) {
+  for_each_world(ranks(2), [&](TestWorld& world) {
+    std::vector<Ints> tensors;
+    for (size_t length : lengths[static_cast<size_t>(world.rank())]) tensors.emplace_back(length, 7);
+    testing::expect_error<MismatchError>(texts, [&] { distributed::all_reduce_coalesced(views(tensors), {.group = world.group()}); });
+    expect_works(world);
+  });
+}
+
+TEST(CoalescedDiffers, and_the_text_says_how_many_tensors_each_rank_gave) {
+  expect_different_lists({{2, 4, 6}, {2, 4}}, {"all_reduce list: rank 0 gave 3 tensors, rank 1 gave 2 tensors;",
+                                               "rank 0 called all_reduce int32[12] in 3 tensors sum,", "int32[6] in 2 tensors sum"});
+  expect_different_lists({{5}, {2, 3}}, {"rank 0 gave 1 tensor, rank 1 gave 2 tensors;", "rank 0 called all_reduce int32[5] sum,"});
+  expect_different_lists({{2, 4}, {2, 5}}, {"all_reduce count: rank 0 = 6, rank 1 = 7;", "int32[7] in 2 tensors sum"});
+  expect_different_lists({{2, 4, 6}, {2, 6, 4}}, {"rank 0 and rank 1 each gave 3 tensors with 12 elements in all, divided differently;"});
+  expect_different_lists({std::vector<size_t>(70'000), {2, 3}}, {"rank 0 gave 65535 tensors or more, rank 1 gave 2 tensors;"});
 }
 
 TEST(CoalescedDiffers, where_ranks_divide_the_same_data_differently) {

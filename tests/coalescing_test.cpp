@@ -5,6 +5,7 @@
 
 #include "tests/support/calls.hpp"
 #include "tests/support/eventually.hpp"
+#include "tests/support/expect_error.hpp"
 #include "tests/support/outcomes.hpp"
 #include "tests/support/test_world.hpp"
 #include "unisono/coalescing.hpp"
@@ -81,7 +82,8 @@ TEST(Coalescing, a_wait_that_expires_may_be_made_again) {
     together.all_reduce(view(data));
     together.all_reduce(view(other));
     if (world.rank() == 0) {
-      EXPECT_THROW(together.wait(0.001), TimeoutError);
+      testing::expect_error<TimeoutError>({"wait(0.001) expired; collected call 1 of 2 (all_reduce int32 sum, 1 tensor) is still running"},
+                                          [&] { together.wait(0.001); });
       EXPECT_FALSE(together.is_completed());
       first_gave_up = 1;
     } else {
@@ -145,6 +147,45 @@ TEST(Coalescing, stays_in_step_when_one_rank_gives_something_wrong) {
       if (world.rank() == 1) together.wait();
       EXPECT_EQ(data, Ints(4, 3)) << "was a call of its own";
       EXPECT_EQ(output[0], -1);
+      expect_works(world);
+    }
+  });
+}
+
+// Rank 1 gives one tensor less to the second call and a wrong one to the third: which of the calls failed, and why, is said.
+TEST(Coalescing, says_which_of_its_calls_failed_and_why) {
+  for_each_world(ranks(2), [](TestWorld& world) {
+    for (bool async_op : {false, true}) {
+      Ints a(4, 1), b(4, 1), input(4, 1), output(world.rank() == 1 ? 7u : 8u, -1);
+      Floats d(3, 1), e(2, 1);
+      Coalescing together(world.group(), {.async_op = async_op});
+      together.all_reduce(view(a));
+      together.all_reduce(view(d), ReduceOp::max);
+      if (world.rank() == 0) together.all_reduce(view(e), ReduceOp::max);
+      together.all_reduce(view(b));
+      testing::expect_error<MismatchError>(
+          {world.rank() == 0 ? "MismatchError: collected call 2 of 2 (all_reduce float32 max, 2 tensors): all_reduce list: "
+                             : "MismatchError: collected call 2 of 2 (all_reduce float32 max, 1 tensor): all_reduce list: ",
+           "rank 0 gave 2 tensors, rank 1 gave 1 tensor"},
+          [&] { together.wait(); });
+      EXPECT_EQ(a, Ints(4, 2));
+      EXPECT_EQ(b, Ints(4, 2));
+
+      Coalescing again(world.group());
+      if (world.rank() == 0) again.all_reduce(view(e));
+      again.all_reduce(view(d));
+      again.all_gather_into_tensor(view(output), view(input));
+      const std::string both = "2 of 2 collected calls failed, the first was call 1 of 2 (all_reduce float32 sum, ";
+      testing::expect_error<MismatchError>({both, "rank 1 gave 1 tensor"}, [&] { again.end(); });
+
+      Coalescing last(world.group());
+      last.all_reduce(view(a));
+      last.all_gather_into_tensor(view(output), view(input));
+      const std::string second = "collected call 2 of 2 (all_gather int32, 1 tensor): ";
+      if (world.rank() == 1)
+        testing::expect_error<ArgumentError>({second + "outputs[0] has 7 elements"}, [&] { last.end(); });
+      else
+        testing::expect_error<PeerArgumentError>({second + "rank 1 refused its all_gather: outputs[0]"}, [&] { last.end(); });
       expect_works(world);
     }
   });

@@ -45,6 +45,7 @@ std::span<const FunctionRow> persistent_rows();
 std::span<const FunctionRow> coalescing_rows();
 std::span<const FunctionRow> reduction_rows();
 std::span<const FunctionRow> shared_tensor_rows();
+std::span<const FunctionRow> binding_rows();
 
 // One thing that the torch.distributed page or the mindspore.communication pages have, and where it is. A cell is a
 // list of functions with commas, or a note.

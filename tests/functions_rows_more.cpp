@@ -54,6 +54,11 @@ constexpr FunctionRow of_reduction[] = {
 constexpr FunctionRow of_shared_tensor[] = {
     {"alloc_shared", "shape, dtype", "shared_tensor_test", local},
 };
+
+constexpr FunctionRow of_binding[] = {
+    {"set_interrupt_check", "check", "interrupt_test", local},
+    {"refuse", "kind, why, group", "refusals_test", sync},
+};
 // clang-format on
 
 }  // namespace
@@ -62,5 +67,6 @@ std::span<const FunctionRow> persistent_rows() { return of_persistent; }
 std::span<const FunctionRow> coalescing_rows() { return of_coalescing; }
 std::span<const FunctionRow> reduction_rows() { return of_reduction; }
 std::span<const FunctionRow> shared_tensor_rows() { return of_shared_tensor; }
+std::span<const FunctionRow> binding_rows() { return of_binding; }
 
 }  // namespace unisono::testing

@@ -197,7 +197,8 @@ std::set<std::string> names_of(Column column, bool may) {
 
 // Types and constants, which have no rows of their own.
 bool is_vocabulary(const std::string& item) {
-  for (std::string_view start : {"ReduceOp::", "DType", "P2POp", "UNISONO_", "unisono_dtype", "communication::GlobalComm::"})
+  for (std::string_view start :
+       {"ReduceOp::", "DType", "P2POp", "UNISONO_", "unisono_dtype", "unisono_letter", "communication::GlobalComm::"})
     if (item.starts_with(start)) {
       const std::string name = item.substr(item.find_last_of(':') + 1);
       for (const char* header : {"types.hpp", "distributed.hpp", "communication.hpp", "unisono.h"})

@@ -41,9 +41,8 @@ void as_threads(int count, const std::function<void(int)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-Result<std::shared_ptr<World>> launch_by(const std::shared_ptr<Store>& store, int rank, int size, double join_timeout_s = 60) {
-  return launch({.rank = rank, .size = size, .job = {}, .timeout_s = 60, .store = store},
-                {{"UNISONO_JOIN_TIMEOUT", fmt::format("{}", join_timeout_s)}});
+Result<std::shared_ptr<World>> launch_by(const std::shared_ptr<Store>& store, int rank, int size, double timeout_s = 60) {
+  return launch({.rank = rank, .size = size, .job = {}, .timeout_s = timeout_s, .store = store}, {});
 }
 
 // The name of the job that was joined, or why it was not.
@@ -226,6 +225,42 @@ TEST(JoinStore, a_join_that_failed_may_be_repeated) {
   }
   as_threads(2, [&](int rank) { join_and_sum(store, rank, 2); });
   as_threads(2, [&](int rank) { join_and_sum(store, rank, 2); });
+}
+
+// However the ranks meet: two come of three, and give up at the deadline of the program and not at that of the settings.
+TEST(JoinStore, the_deadline_of_the_program_is_that_of_joining_too) {
+  FileTree tree{{}};
+  const LaunchRequest ways[] = {{.job = unique_job(), .timeout_s = 0.2},
+                                {.timeout_s = 0.2, .init_method = "file://" + tree.root() + "job"},
+                                {.timeout_s = 0.2, .store = std::make_shared<HashStore>()}};
+  for (const LaunchRequest& way : ways) {
+    const int64_t begun_ns = now_ns();
+    as_threads(2, [&](int index) {
+      LaunchRequest request = way;
+      request.rank = index * 2;
+      request.size = 3;
+      auto world = launch(request, {{"UNISONO_JOIN_TIMEOUT", "40"}});
+      ASSERT_FALSE(world.ok());
+      EXPECT_EQ(world.status().code(), ErrorCode::init);
+      const std::string text = world.status().text();
+      EXPECT_TRUE(text.find("missing: 1") != std::string::npos || index == 1) << text;
+    });
+    EXPECT_LT(now_ns() - begun_ns, 20'000'000'000);
+  }
+}
+
+TEST(JoinStore, the_deadline_of_the_settings_is_that_of_joining_where_the_program_gives_none) {
+  const Environment environment = {{"UNISONO_TIMEOUT", "50"}, {"UNISONO_JOIN_TIMEOUT", "40"}};
+  for (const std::optional<double> timeout_s : {std::optional<double>{}, std::optional<double>{30}}) {
+    auto world = launch({.rank = 0, .size = 1, .job = unique_job(), .timeout_s = timeout_s}, environment);
+    ASSERT_TRUE(world.ok()) << world.status().text();
+    EXPECT_EQ((*world)->settings().join_timeout_s, timeout_s.value_or(40));
+    EXPECT_EQ((*world)->settings().timeout_s, timeout_s.value_or(50));
+    (*world)->leave();
+  }
+  auto alone = launch({.rank = 0, .size = 2, .job = unique_job()}, {{"UNISONO_JOIN_TIMEOUT", "0.1"}});
+  ASSERT_FALSE(alone.ok());
+  EXPECT_NE(alone.status().text().find("missing: 1"), std::string::npos) << alone.status().text();
 }
 
 TEST(JoinStore, a_lost_store_is_said_to_be_lost) {

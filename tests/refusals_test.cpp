@@ -6,7 +6,9 @@
 #include "dialects/default_world.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/children.hpp"
+#include "tests/support/expect_error.hpp"
 #include "tests/support/outcomes.hpp"
+#include "unisono/binding.hpp"
 #include "unisono/comm_func.hpp"
 #include "unisono/communication.hpp"
 
@@ -194,6 +196,29 @@ TEST(Refusals, with_a_long_text_reach_the_others_cut) {
         EXPECT_GT(std::strlen(outcomes.of(1).message), 152u);
         EXPECT_NE(outcomes.of(0).text().find("(-1000000000000000000, 1000000000000000001"), std::string::npos) << outcomes.of(0).text();
       });
+}
+
+// As a binding does when it is given something that is no array. The others may be in any form of the call.
+TEST(Refusals, of_a_binding_are_told_to_the_others) {
+  for_each_world(each({2, 3}), [](TestWorld& world) {
+    GroupHandle outside = distributed::new_group({0}, {.name = "alone"});
+    const Status why(ErrorCode::argument_type, "tensor is a list");
+    for (const char* dialect : {"distributed", "comm_func"}) {
+      Scratch scratch;
+      TensorView tensor = scratch.tensor(DType::float32, {6});
+      if (world.rank() != 0)
+        expect_error<PeerArgumentError>({"rank 0 refused its all_to_all", "tensor is a list"}, [&] {
+          distributed::all_to_all_single(tensor, scratch.tensor(DType::float32, {6}));
+        });
+      else if (dialect == std::string("distributed"))
+        expect_error<ArgumentTypeError>({"tensor is a list"}, [&] { distributed::refuse(Collective::all_to_all, why); });
+      else
+        expect_error<ArgumentTypeError>({"tensor is a list"}, [&] { comm_func::refuse(Collective::all_to_all, why, ""); });
+    }
+    if (world.rank() == 1)
+      expect_error<ArgumentTypeError>({"tensor is a list"}, [&] { distributed::refuse(Collective::barrier, why, outside); });
+    expect_works(world);
+  });
 }
 
 TEST(Outsiders, get_an_error_in_comm_func_and_nothing_in_distributed) {

@@ -9,6 +9,7 @@
 
 #include "engine/run.hpp"
 #include "schedule/builder.hpp"
+#include "tests/support/machine.hpp"
 
 namespace unisono {
 namespace {
@@ -17,28 +18,7 @@ constexpr int ranks = 3;
 constexpr size_t count = 3 * ring_bytes / sizeof(int32_t);  // three times what a link holds
 constexpr uint64_t word = make_word(1, 4711);
 using Ints = std::vector<int32_t>;
-
-std::vector<Neighbour> neighbours(const std::vector<std::unique_ptr<Arena>>& arenas) {
-  std::vector<Neighbour> all;
-  for (const auto& arena : arenas) all.push_back({static_cast<int>(all.size()), 0, arena->mapping()});
-  return all;
-}
-
-// Everybody's memory, in one process.
-struct Machine {
-  LaneLayout layout{ranks, 2};
-  std::vector<std::unique_ptr<Arena>> arenas;
-  std::vector<int64_t> offsets;
-
-  Machine() {
-    for (int rank = 0; rank < ranks; ++rank) {
-      auto arena = Arena::create(16_MiB);
-      EXPECT_TRUE(arena.ok() && (*arena)->take(sizeof(ArenaHead), "a head").ok());
-      arenas.push_back(std::move(*arena));
-      offsets.push_back(*arenas.back()->take(layout.bytes(), "a lane"));
-    }
-  }
-};
+using testing::Machine;
 
 // One rank in an all_reduce of numbers that are its own; its output holds -1 until something is written there.
 struct Rank {
@@ -52,7 +32,7 @@ struct Rank {
   Rank(Machine& machine, Schedule what, int32_t number)
       : schedule(std::move(what)),
         input(count, number),
-        lanes(machine.layout, schedule.place.rank, neighbours(machine.arenas), machine.offsets),
+        lanes(machine.layout, schedule.place.rank, machine.neighbours(), machine.offsets),
         links(lanes, *machine.arenas[static_cast<size_t>(schedule.place.rank)], LinkUse::steps),
         run(lanes, links) {
     call.kind = Collective::all_reduce;
@@ -81,7 +61,7 @@ int turn(const std::vector<Rank*>& turned) {
 
 // Rank 0 sends its output to rank 1, who does not read yet, and then writes over it with `next`. Rank 2 gives it a number.
 void expect_sent_first(const std::function<void(Builder&)>& next, const Ints& wanted) {
-  Machine machine;
+  Machine machine(ranks);
   Builder sends(Collective::all_reduce, "sends", {0, ranks}), reads(Collective::all_reduce, "reads", {1, ranks}),
       gives(Collective::all_reduce, "gives", {2, ranks});
   sends.copy(input(0), output(0));

@@ -1,11 +1,12 @@
 // Shared tensors: every collective takes them, whole or mixed with private memory, in place and not, by every plan; they are
-// freed while others go on, outlive the world, and are refused with numbers when there is no room.
+// freed while others go on, outlive the world, and are refused with numbers when there is no room. Lists: shared_lists_test.cpp.
 #include <gtest/gtest.h>
 
 #include <numeric>
 
 #include "tests/support/calls.hpp"
 #include "tests/support/losses.hpp"
+#include "tests/support/numbered.hpp"
 #include "tests/support/outcomes.hpp"
 #include "tests/support/scale.hpp"
 #include "tests/support/test_world.hpp"
@@ -14,46 +15,21 @@
 namespace unisono {
 namespace {
 
+using testing::expect_from;
+using testing::expect_sum;
+using testing::fill;
 using testing::for_each_world;
+using testing::Maker;
+using testing::numbers;
+using testing::private_tensor;
 using testing::ranks;
 using testing::TestWorld;
 
 constexpr int64_t sizes[] = {0, 1, 1'000, 20'000, 300'001};
 
-Tensor private_tensor(Shape shape, DType dtype) { return Tensor::zeros(dtype, shape); }
-
 // Which ranks use shared memory: none, all, or every second one.
 enum class Sharing { all, even, odd };
 bool shares(Sharing sharing, int rank) { return sharing == Sharing::all || (rank % 2 == 0) == (sharing == Sharing::even); }
-
-struct Maker {
-  bool shared;
-  Tensor operator()(int64_t count) const {
-    Tensor tensor = shared ? alloc_shared(Shape{count}, DType::int64) : private_tensor(Shape{count}, DType::int64);
-    return tensor;
-  }
-};
-
-int64_t* numbers(const Tensor& tensor) { return static_cast<int64_t*>(tensor.data()); }
-
-void fill(const Tensor& tensor, int rank, int64_t first = 0) {
-  for (int64_t index = 0; index < tensor.count(); ++index) numbers(tensor)[index] = rank * 1'000'000 + first + index;
-}
-// A stretch of numbers that a rank filled in, as its `first` and those after it.
-struct Given {
-  int64_t begin, count;
-  int rank;
-  int64_t first = 0;
-};
-void expect_from(const Tensor& tensor, const Given& run, const char* what) {
-  for (int64_t index = 0; index < run.count; ++index)
-    ASSERT_EQ(numbers(tensor)[run.begin + index], run.rank * 1'000'000 + run.first + index) << what << " at " << index;
-}
-void expect_sum(const Tensor& tensor, int size, int64_t first, const char* what) {
-  const int64_t ranks = size * (size - 1) / 2 * 1'000'000;
-  for (int64_t index = 0; index < tensor.count(); ++index)
-    ASSERT_EQ(numbers(tensor)[index], ranks + size * (first + index)) << what << " at " << index;
-}
 
 void try_all(TestWorld& world, Sharing sharing, int64_t count, int round) {
   const int me = world.rank(), size = world.ranks(), root = round % size;

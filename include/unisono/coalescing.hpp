@@ -9,6 +9,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "unisono/distributed.hpp"
@@ -33,7 +34,8 @@ class Coalescing {
   void all_gather_into_tensor(TensorView output, TensorView input);
   void reduce_scatter_tensor(TensorView output, TensorView input, ReduceOp op = ReduceOp::sum);
 
-  // Makes all calls, also where one fails, so that ranks stay in step; then throws the first error. StateError the second time.
+  // Makes all calls, also where one fails, so that ranks stay in step; then throws the first error, which says of which call it
+  // is and how many failed. StateError the second time.
   void end();
   // Ends where nobody has, and blocks until all calls are over; true, or throws the first error. See Work::wait().
   bool wait(std::optional<double> timeout_s = std::nullopt);
@@ -45,16 +47,24 @@ class Coalescing {
     DType dtype;
     ReduceOp op;
     std::vector<TensorView> outputs, inputs;  // all_reduce has outputs only
+    WorkPtr work;                             // once it is made, where it is asynchronous
+  };
+  // How many failed, and why the first did.
+  struct Failures {
+    size_t count = 0, first = 0;  // `first` is an index
+    Status why;
+    void add(size_t index, const Status& status);
   };
   Collected& collected(Collective kind, DType dtype, ReduceOp op);
   WorkPtr make(const Collected& call) const;
+  std::string describe(size_t index) const;
+  void throw_if_any(const Failures& failures) const;
 
   GroupHandle group_;
   CoalescingOptions options_;
   int exceptions_;  // that were under way when this was made
   bool ended_ = false;
   std::vector<Collected> calls_;
-  std::vector<WorkPtr> works_;
 };
 
 }  // namespace unisono::distributed

@@ -29,7 +29,7 @@ class Store;  // unisono/store.hpp
 struct InitOptions {
   std::optional<int> rank = {}, world_size = {};  // both or neither; otherwise the launcher says
   std::string job = {};                           // what distinguishes this job on the machine; otherwise the launcher says
-  std::optional<double> timeout_s = {};           // default deadline of calls; that of joining is UNISONO_JOIN_TIMEOUT
+  std::optional<double> timeout_s = {};           // deadline of joining, and of calls unless they have one; otherwise the settings'
   // How the ranks find each other. "env://", the default: as the launcher says, or by `job`. "file:///path", with rank and
   // world_size: ranks that name the same file meet; it is made if absent, stays empty and is not removed.
   std::string init_method = {};

@@ -1,5 +1,6 @@
 // Tensors in memory that all ranks of this machine have mapped. Every collective takes them, in any group and beside private
-// memory on other ranks, and reads them where they lie: nothing is staged.
+// memory on other ranks, and reads them where they lie, lists of them too. What is small, or would be overwritten by the result
+// while others still read it, is staged as private memory is.
 #pragma once
 
 #include "unisono/tensor.hpp"

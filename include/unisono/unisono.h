@@ -5,12 +5,14 @@
  *   - A unisono_status comes back: UNISONO_OK (0), or what went wrong, with unisono_last_error() as the sentence.
  *   - `group` NULL is the world. Ranks are ranks of the group that is given; only where a name says world are they others.
  *   - `work` NULL: the call is over when the function returns. Otherwise the function returns at once, *work is a promise to be
- *     waited for and freed, and all memory that was given must live until then; arrays of pointers and of counts need not.
+ *     waited for and freed, and all memory that was given must live until then; arrays of pointers, counts or letters need not.
  *     After an error *work is NULL.
  *   - Counts are elements of `dtype`. Input and output may be the same memory, or one may be this rank's place in the other
  *     where that is for all ranks; otherwise they must not overlap, and those of all_to_all never.
  *   - A rank outside the group may call: nothing happens, and it gets UNISONO_OK and a work that is over.
- *   - `timeout_s` 0 is the default: that of the group, or for a wait as long as the call takes. Negative ones are errors.
+ *   - `timeout_s` 0 is the default: that of the group, or for a wait as long as the call takes. Negative ones are errors. A call
+ *     without one has the deadline of its group, or that of unisono_set_call_timeout().
+ *   - A group, or a prepared call, of a world that was left is UNISONO_STATE_ERROR, whether or not another was joined.
  *   - Any thread may call; calls on one group happen in the order made. */
 #ifndef UNISONO_UNISONO_H
 #define UNISONO_UNISONO_H
@@ -86,9 +88,21 @@ enum {
 };
 
 enum { UNISONO_ANY_SOURCE = -1 };
+enum { UNISONO_SEND = 0, UNISONO_RECV = 1 };
 
 typedef struct unisono_group unisono_group;
 typedef struct unisono_work unisono_work;
+typedef struct unisono_prepared unisono_prepared;
+
+/* One letter of a batch. */
+typedef struct unisono_letter {
+  int32_t kind;        /* UNISONO_SEND or UNISONO_RECV */
+  unisono_dtype dtype;
+  void* tensor;        /* where it is sent, it is only read */
+  int64_t count;
+  int32_t group_peer;  /* to receive from any rank, UNISONO_ANY_SOURCE */
+  int32_t tag;
+} unisono_letter;
 
 /* ---- What there is to ask at any time. */
 
@@ -115,9 +129,12 @@ unisono_status unisono_op_free(unisono_op op);
 /* Joins the world as the launcher says; without one, a world of one. A second call finds the world there. */
 unisono_status unisono_init(void);
 /* The same as rank `rank` of `size`; both -1: as the launcher says. Ranks with the same `job` meet; NULL: the launcher's.
-   `timeout_s` is the deadline of calls; that of joining is UNISONO_JOIN_TIMEOUT. */
+   `timeout_s` is the deadline of joining and of calls; 0: those of UNISONO_JOIN_TIMEOUT and UNISONO_TIMEOUT. */
 unisono_status unisono_init_with(int rank, int size, const char* job, double timeout_s);
-/* Leaves the world and all groups; it may be joined again. Handles of groups and works are still to be freed. */
+/* The same through `init_method`: of "file:///path", ranks that name the same file meet, and both rank and size are needed; the
+   file is made if absent and not removed. "env://" and NULL: as the launcher says. */
+unisono_status unisono_init_at(const char* init_method, int rank, int size, double timeout_s);
+/* Leaves the world and all groups; it may be joined again. Handles are still to be freed, and are good for nothing else. */
 unisono_status unisono_finalize(void);
 /* 1 between unisono_init() and unisono_finalize(), else 0. */
 int unisono_is_initialized(void);
@@ -138,12 +155,19 @@ unisono_status unisono_group_new(const int* world_ranks, int count, const char* 
 unisono_status unisono_group_split(const unisono_group* group, int colour, int key, unisono_group** made);
 /* The group without these ranks and without those that are gone; the others call, also when the group is broken. */
 unisono_status unisono_group_shrink(const unisono_group* group, const int* excluded, int count, unisono_group** made);
-/* Leaves the group and frees the handle, whatever comes back. */
+/* Leaves the group and frees the handle, whatever comes back; of a group whose world was left, UNISONO_STATE_ERROR does. */
 unisono_status unisono_group_destroy(unisono_group* group);
 /* *answer is 1 when every rank of the group that is still there passes a flag that is not 0; all get the same answer. */
 unisono_status unisono_group_agree(const unisono_group* group, int flag, double timeout_s, int* answer);
 /* Ends every call on the group on every rank with UNISONO_REVOKED_ERROR; the group is broken afterwards. `why` may be NULL. */
 unisono_status unisono_group_abort(const unisono_group* group, const char* why);
+
+/* ---- Deadlines. */
+
+/* The deadline of every collective, letter and agreement that this thread makes or prepares from now on; 0: that of the group
+   again. *before, unless NULL, becomes what it was, for whoever has to put it back. It is one number a thread, since a deadline
+   is that of a phase of a program rather than of one call, and so every other function stays as short as it is. */
+unisono_status unisono_set_call_timeout(double timeout_s, double* before);
 
 /* ---- Works. */
 
@@ -170,6 +194,14 @@ unisono_status unisono_exscan(const void* input, void* output, int64_t count, un
 /* Many pieces of memory in one call, each in place: tensors[i] has counts[i] elements. */
 unisono_status unisono_all_reduce_coalesced(void* const* tensors, const int64_t* counts, int tensor_count, unisono_dtype dtype,
                                             unisono_op op, const unisono_group* group, unisono_work** work);
+/* outputs[j] is what unisono_all_gather_into_tensor() makes of inputs[j], of counts[j] elements each. `inputs` may be NULL. */
+unisono_status unisono_all_gather_into_tensor_coalesced(const void* const* inputs, void* const* outputs, const int64_t* counts,
+                                                        int tensor_count, unisono_dtype dtype, const unisono_group* group,
+                                                        unisono_work** work);
+/* outputs[j], of counts[j] elements, is what unisono_reduce_scatter_tensor() makes of everybody's inputs[j]. */
+unisono_status unisono_reduce_scatter_tensor_coalesced(const void* const* inputs, void* const* outputs, const int64_t* counts,
+                                                       int tensor_count, unisono_dtype dtype, unisono_op op,
+                                                       const unisono_group* group, unisono_work** work);
 /* The reduction in group_dst's output; the others' is not touched and may be NULL. `input` may be NULL. */
 unisono_status unisono_reduce(const void* input, void* output, int64_t count, unisono_dtype dtype, unisono_op op, int group_dst,
                               const unisono_group* group, unisono_work** work);
@@ -224,6 +256,80 @@ unisono_status unisono_send(const void* tensor, int64_t count, unisono_dtype dty
 /* From group_peer, or from any rank with UNISONO_ANY_SOURCE. *source, unless NULL, becomes who sent it; with `work`, ask that. */
 unisono_status unisono_recv(void* tensor, int64_t count, unisono_dtype dtype, int group_peer, int tag, int* source,
                             const unisono_group* group, unisono_work** work);
+/* All of them at once, in any order, and none where one of them cannot be. `works` has a place for each, or is NULL: then all are
+   over when this returns, with the first error. */
+unisono_status unisono_batch_send_recv(const unisono_letter* letters, int letter_count, const unisono_group* group,
+                                       unisono_work** works);
+
+/* ---- Calls that are made again and again: checked, planned and described once, and then only performed. On the wire a prepared
+   call is the call: other ranks may make it either way. Preparing is no call, and tells nobody anything, also of what is wrong.
+   One is used by one thread at a time; all memory that was given must live as long as it is used. */
+
+/* Each prepares the call that is named after it. */
+unisono_status unisono_prepare_all_reduce(const void* input, void* output, int64_t count, unisono_dtype dtype, unisono_op op,
+                                          const unisono_group* group, unisono_prepared** prepared);
+unisono_status unisono_prepare_scan(const void* input, void* output, int64_t count, unisono_dtype dtype, unisono_op op,
+                                    const unisono_group* group, unisono_prepared** prepared);
+unisono_status unisono_prepare_exscan(const void* input, void* output, int64_t count, unisono_dtype dtype, unisono_op op,
+                                      const unisono_group* group, unisono_prepared** prepared);
+unisono_status unisono_prepare_all_reduce_coalesced(void* const* tensors, const int64_t* counts, int tensor_count,
+                                                    unisono_dtype dtype, unisono_op op, const unisono_group* group,
+                                                    unisono_prepared** prepared);
+unisono_status unisono_prepare_all_gather_into_tensor_coalesced(const void* const* inputs, void* const* outputs,
+                                                                const int64_t* counts, int tensor_count, unisono_dtype dtype,
+                                                                const unisono_group* group, unisono_prepared** prepared);
+unisono_status unisono_prepare_reduce_scatter_tensor_coalesced(const void* const* inputs, void* const* outputs,
+                                                               const int64_t* counts, int tensor_count, unisono_dtype dtype,
+                                                               unisono_op op, const unisono_group* group,
+                                                               unisono_prepared** prepared);
+unisono_status unisono_prepare_reduce(const void* input, void* output, int64_t count, unisono_dtype dtype, unisono_op op,
+                                      int group_dst, const unisono_group* group, unisono_prepared** prepared);
+unisono_status unisono_prepare_broadcast(void* tensor, int64_t count, unisono_dtype dtype, int group_src,
+                                         const unisono_group* group, unisono_prepared** prepared);
+unisono_status unisono_prepare_all_gather_into_tensor(const void* input, void* output, int64_t count, unisono_dtype dtype,
+                                                      const unisono_group* group, unisono_prepared** prepared);
+unisono_status unisono_prepare_all_gather(const void* tensor, void* const* tensor_list, const int64_t* counts,
+                                          unisono_dtype dtype, const unisono_group* group, unisono_prepared** prepared);
+unisono_status unisono_prepare_reduce_scatter_tensor(const void* input, void* output, int64_t count, unisono_dtype dtype,
+                                                     unisono_op op, const unisono_group* group, unisono_prepared** prepared);
+unisono_status unisono_prepare_reduce_scatter(const void* const* input_list, void* output, const int64_t* counts,
+                                              unisono_dtype dtype, unisono_op op, const unisono_group* group,
+                                              unisono_prepared** prepared);
+unisono_status unisono_prepare_scatter_tensor(const void* input, void* output, int64_t count, unisono_dtype dtype, int group_src,
+                                              const unisono_group* group, unisono_prepared** prepared);
+unisono_status unisono_prepare_scatter(const void* const* scatter_list, void* tensor, int64_t count, unisono_dtype dtype,
+                                       int group_src, const unisono_group* group, unisono_prepared** prepared);
+unisono_status unisono_prepare_gather_into_tensor(const void* input, void* output, int64_t count, unisono_dtype dtype,
+                                                  int group_dst, const unisono_group* group, unisono_prepared** prepared);
+unisono_status unisono_prepare_gather(const void* tensor, void* const* gather_list, int64_t count, unisono_dtype dtype,
+                                      int group_dst, const unisono_group* group, unisono_prepared** prepared);
+unisono_status unisono_prepare_all_to_all_single(const void* input, void* output, int64_t count, unisono_dtype dtype,
+                                                 const unisono_group* group, unisono_prepared** prepared);
+unisono_status unisono_prepare_all_to_all_single_split(const void* input, const int64_t* input_split_sizes, void* output,
+                                                       const int64_t* output_split_sizes, unisono_dtype dtype,
+                                                       const unisono_group* group, unisono_prepared** prepared);
+unisono_status unisono_prepare_all_to_all(const void* const* input_list, const int64_t* input_counts, void* const* output_list,
+                                          const int64_t* output_counts, unisono_dtype dtype, const unisono_group* group,
+                                          unisono_prepared** prepared);
+unisono_status unisono_prepare_barrier(const unisono_group* group, unisono_prepared** prepared);
+/* Makes the call, without waiting for it. UNISONO_STATE_ERROR where the last one was not waited for. */
+unisono_status unisono_prepared_start(unisono_prepared* prepared);
+/* Returns once the call that was started is over, with its status; then it may be started again. UNISONO_TIMEOUT_ERROR when that
+   takes longer, and then it goes on. UNISONO_STATE_ERROR where none was started. */
+unisono_status unisono_prepared_wait(unisono_prepared* prepared, double timeout_s);
+/* *is_over is 1 when no call is under way; never waits. What was started is to be waited for all the same. */
+unisono_status unisono_prepared_test(const unisono_prepared* prepared, int* is_over);
+/* Both, start and wait. */
+unisono_status unisono_prepared_run(unisono_prepared* prepared);
+/* Frees the handle; a call under way goes on. NULL is nothing to free. */
+void unisono_prepared_free(unisono_prepared* prepared);
+
+/* ---- Shared memory: every function takes it, beside private memory on other ranks, and reads it where it lies, unstaged. */
+
+/* `count` zeros that all ranks of this machine have mapped. This rank alone makes them; UNISONO_ARENA limits how many. */
+unisono_status unisono_shared_alloc(int64_t count, unisono_dtype dtype, void** memory);
+/* Gives it back, once no call uses it any more; also after unisono_finalize(). NULL is nothing to give back. */
+unisono_status unisono_shared_free(void* memory);
 
 #ifdef __cplusplus
 }

@@ -81,7 +81,7 @@ Row text(std::string_view variable, std::string Settings::*field, std::string_vi
 const std::vector<Row>& rows() {
   static const std::vector<Row> table = {
       seconds("UNISONO_TIMEOUT", &Settings::timeout_s, "seconds until a call gives up and says who is missing"),
-      seconds("UNISONO_JOIN_TIMEOUT", &Settings::join_timeout_s, "seconds until joining gives up"),
+      seconds("UNISONO_JOIN_TIMEOUT", &Settings::join_timeout_s, "seconds until joining gives up, unless the program says"),
       seconds("UNISONO_WARN_AFTER", &Settings::warn_after_s, "seconds until a waiting call says whom it waits for"),
       text("UNISONO_PLAN", &Settings::plan, "overrides of the choice of algorithm: all_reduce:0-64K=ring,…"),
       size("UNISONO_TILE", &Settings::tile_bytes, "bytes of one slot in a tile; 0 lets the planner choose"),

@@ -1,4 +1,5 @@
-// The C header: errors, ops, joining, groups and works. Collectives and letters: c_collectives.cpp.
+// The C header: errors, ops, shared memory, joining, deadlines and works. Next: c_groups.cpp, c_collectives.cpp,
+// c_letters.cpp, c_prepared.cpp.
 #include <fmt/core.h>
 
 #include <map>
@@ -7,6 +8,7 @@
 #include "base/check.hpp"
 #include "dialects/c_parts.hpp"
 #include "unisono/reduction.hpp"
+#include "unisono/shared_tensor.hpp"
 
 namespace unisono::c {
 namespace {
@@ -71,7 +73,17 @@ MadeOps& made_ops() {
   return *the_ops;
 }
 
-Status wrong(std::string text) { return {ErrorCode::argument, std::move(text)}; }
+// Shared memory by where it begins: C has a pointer only.
+struct SharedMemory {
+  std::mutex mutex;
+  std::map<void*, Tensor> tensors;
+};
+SharedMemory& shared_memory() {
+  static SharedMemory* the_memory = new SharedMemory;  // likewise
+  return *the_memory;
+}
+
+thread_local double call_timeout_s = 0;  // 0: that of the group
 
 unisono_op keep_op(ReduceOp op) {
   MadeOps& made = made_ops();
@@ -79,32 +91,6 @@ unisono_op keep_op(ReduceOp op) {
   if (made.next == INT32_MAX) throw_if_error(Status(ErrorCode::resource, "so many ops were made that their numbers are used up"));
   made.ops.emplace(made.next, std::move(op));
   return made.next++;
-}
-
-unisono_group* hand_out(GroupHandle handle) {
-  return std::make_unique<unisono_group>(unisono_group{std::move(handle)}).release();
-}
-
-template <typename Make>
-unisono_status make_group(unisono_group** made, Make make) {
-  return guarded([&] {
-    need("made", made);
-    *made = nullptr;
-    *made = hand_out(make());
-  });
-}
-
-std::vector<int> list_of(const char* argument, const int* numbers, int count) {
-  if (count < 0) throw_if_error(wrong(fmt::format("count is {}; it is how many {} there are", count, argument)));
-  if (count > 0) need(argument, numbers);
-  return std::vector<int>(numbers, numbers + count);
-}
-
-// Before the dialect's own look at it, so that what is wrong names a function that C has.
-GroupHandle member_handle(const unisono_group* group, const char* function) {
-  GroupHandle handle = handle_of(group);
-  if (!group_of(handle, function)) throw_if_error(wrong(fmt::format("{}: this rank is not in the group", function)));
-  return handle;
 }
 
 std::optional<int> unless_minus_one(int number) { return number == -1 ? std::nullopt : std::optional(number); }
@@ -174,7 +160,12 @@ std::optional<double> timeout_of(double timeout_s) {
   return timeout_s > 0 ? std::optional(timeout_s) : std::nullopt;
 }
 
-GroupHandle handle_of(const unisono_group* group) { return group ? group->handle : GroupHandle(); }
+std::optional<double> call_timeout() { return call_timeout_s > 0 ? std::optional(call_timeout_s) : std::nullopt; }
+
+std::optional<double> call_timeout_or(double timeout_s) {
+  const std::optional<double> own = timeout_of(timeout_s);
+  return own ? own : call_timeout();
+}
 
 WorkPlace::WorkPlace(unisono_work** place, const GroupHandle& group) : place_(place) {
   if (!place_) return;
@@ -248,6 +239,15 @@ unisono_status unisono_init_with(int rank, int size, const char* job, double tim
   });
 }
 
+unisono_status unisono_init_at(const char* init_method, int rank, int size, double timeout_s) {
+  return c::guarded([&] {
+    distributed::init_process_group({.rank = c::unless_minus_one(rank),
+                                     .world_size = c::unless_minus_one(size),
+                                     .timeout_s = c::timeout_of(timeout_s),
+                                     .init_method = init_method ? init_method : ""});
+  });
+}
+
 unisono_status unisono_finalize(void) {
   return c::guarded([] { distributed::destroy_process_group(); });
 }
@@ -258,77 +258,11 @@ int unisono_is_initialized(void) {
   return is_initialized;
 }
 
-unisono_status unisono_group_rank(const unisono_group* group, int* rank) {
+unisono_status unisono_set_call_timeout(double timeout_s, double* before) {
   return c::guarded([&] {
-    c::need("rank", rank);
-    unisono::Group* found = group_of(c::handle_of(group), "unisono_group_rank");
-    *rank = found ? found->me() : -1;
-  });
-}
-
-unisono_status unisono_group_size(const unisono_group* group, int* size) {
-  return c::guarded([&] {
-    c::need("size", size);
-    unisono::Group* found = group_of(c::handle_of(group), "unisono_group_size");
-    *size = found ? found->size() : -1;
-  });
-}
-
-unisono_status unisono_group_to_world(const unisono_group* group, int rank, int* world_rank) {
-  return c::guarded([&] {
-    c::need("world_rank", world_rank);
-    *world_rank = distributed::get_global_rank(c::member_handle(group, "unisono_group_to_world"), rank);
-  });
-}
-
-unisono_status unisono_group_from_world(const unisono_group* group, int world_rank, int* rank) {
-  return c::guarded([&] {
-    c::need("rank", rank);
-    *rank = distributed::get_group_rank(c::member_handle(group, "unisono_group_from_world"), world_rank);
-  });
-}
-
-unisono_status unisono_group_new(const int* world_ranks, int count, const char* name, double timeout_s, unisono_group** made) {
-  return c::make_group(made, [&] {
-    unisono::current_world("unisono_group_new");
-    distributed::NewGroupOptions options{.timeout_s = c::timeout_of(timeout_s), .name = name ? name : ""};
-    return distributed::new_group(c::list_of("world_ranks", world_ranks, count), options);
-  });
-}
-
-unisono_status unisono_group_split(const unisono_group* group, int colour, int key, unisono_group** made) {
-  return c::make_group(made,
-                       [&] { return distributed::split_group(c::member_handle(group, "unisono_group_split"), colour, key); });
-}
-
-unisono_status unisono_group_shrink(const unisono_group* group, const int* excluded, int count, unisono_group** made) {
-  return c::make_group(made, [&] {
-    const unisono::GroupHandle handle = c::member_handle(group, "unisono_group_shrink");
-    std::vector<int> world_ranks = c::list_of("excluded", excluded, count);
-    for (int& rank : world_ranks) rank = distributed::get_global_rank(handle, rank);
-    return distributed::shrink_group(world_ranks, handle);
-  });
-}
-
-unisono_status unisono_group_destroy(unisono_group* group) {
-  return c::guarded([&] {
-    c::need("group", group);
-    const std::unique_ptr<unisono_group> owned(group);
-    // When the world has been left there is nothing more to leave, and the handle is all that is left of the group.
-    if (distributed::is_initialized()) distributed::destroy_process_group(owned->handle);
-  });
-}
-
-unisono_status unisono_group_agree(const unisono_group* group, int flag, double timeout_s, int* answer) {
-  return c::guarded([&] {
-    c::need("answer", answer);
-    *answer = distributed::agree(flag != 0, c::member_handle(group, "unisono_group_agree"), c::timeout_of(timeout_s)) ? 1 : 0;
-  });
-}
-
-unisono_status unisono_group_abort(const unisono_group* group, const char* why) {
-  return c::guarded([&] {
-    distributed::abort(c::member_handle(group, "unisono_group_abort"), why ? why : "unisono_group_abort() was called");
+    c::timeout_of(timeout_s);
+    if (before) *before = c::call_timeout_s;
+    c::call_timeout_s = timeout_s;
   });
 }
 
@@ -359,3 +293,27 @@ unisono_status unisono_work_source(const unisono_work* work, int* source) {
 }
 
 void unisono_work_free(unisono_work* work) { const std::unique_ptr<unisono_work> owned(work); }
+
+unisono_status unisono_shared_alloc(int64_t count, unisono_dtype dtype, void** memory) {
+  return c::guarded([&] {
+    c::need("memory", memory);
+    *memory = nullptr;
+    unisono::DType known = unisono::DType::uint8;
+    throw_if_error(c::find_dtype(dtype, known));
+    unisono::current_world("unisono_shared_alloc");
+    unisono::Tensor tensor = unisono::alloc_shared({count}, known);
+    c::SharedMemory& shared = c::shared_memory();
+    std::lock_guard lock(shared.mutex);
+    shared.tensors[tensor.data()] = tensor;
+    *memory = tensor.data();
+  });
+}
+
+unisono_status unisono_shared_free(void* memory) {
+  return c::guarded([&] {
+    c::SharedMemory& shared = c::shared_memory();
+    std::lock_guard lock(shared.mutex);
+    if (memory && shared.tensors.erase(memory) == 0)
+      throw_if_error(c::wrong("memory is none that unisono_shared_alloc() gave, or was given back already"));
+  });
+}

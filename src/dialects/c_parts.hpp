@@ -10,13 +10,28 @@
 #include "unisono/distributed.hpp"
 #include "unisono/unisono.h"
 
+namespace unisono::c {
+
+// A group as a handle of C names it. The world tells when it is out of date, also on ranks that are outside.
+struct Membership {
+  GroupHandle handle;
+  std::weak_ptr<World> world;
+};
+
+}  // namespace unisono::c
+
 struct unisono_group {
-  unisono::GroupHandle handle;
+  unisono::c::Membership membership;
 };
 
 struct unisono_work {
   unisono::GroupHandle group;  // whose ranks source is told in
   unisono::WorkPtr work;       // null: the rank was outside the group, and there was nothing to do
+};
+
+struct unisono_prepared {
+  unisono::c::Membership membership;
+  unisono::Prepared call;
 };
 
 namespace unisono::c {
@@ -35,12 +50,19 @@ unisono_status guarded(Body body) noexcept {
   }
 }
 
+inline Status wrong(std::string text) { return {ErrorCode::argument, std::move(text)}; }
 Status find_dtype(unisono_dtype number, DType& dtype);
 Status find_op(unisono_op number, ReduceOp& op);
 Status check_given(const char* argument, const void* pointer);
-void need(const char* argument, const void* pointer);  // throws ArgumentError where it is null
-std::optional<double> timeout_of(double timeout_s);    // 0: none of its own; ArgumentError for a negative one
-GroupHandle handle_of(const unisono_group* group);     // null: the world
+void need(const char* argument, const void* pointer);     // throws ArgumentError where it is null
+std::optional<double> timeout_of(double timeout_s);       // 0: none of its own; ArgumentError for a negative one
+std::optional<double> call_timeout();                     // what unisono_set_call_timeout() was given in this thread
+std::optional<double> call_timeout_or(double timeout_s);  // the call's own, or that
+
+GroupHandle handle_of(const unisono_group* group);  // null: the world
+// The group, or null where this rank is outside; StateError where its world was left.
+Group* group_of(const Membership& membership, const char* function);
+Group* group_of(const unisono_group* group, const char* function);
 
 TensorView view_of(const void* data, int64_t count, DType dtype);
 
@@ -56,12 +78,22 @@ class WorkPlace {
   std::unique_ptr<unisono_work> handle_;
 };
 
+// What becomes of a call: it is made, with a work or without one, or it is kept.
+struct Outcome {
+  Outcome(unisono_work** work) : work(work) {}
+  Outcome(unisono_prepared** prepared) : prepared(prepared), is_kept(true) {}
+
+  unisono_work** work = nullptr;
+  unisono_prepared** prepared = nullptr;
+  bool is_kept = false;
+};
+
 // What the functions of the header have in common, as they are given it.
 struct Given {
   const char* function;
   Collective kind;
   const unisono_group* group;
-  unisono_work** work;
+  Outcome outcome;
   std::optional<unisono_dtype> dtype = {};
   std::optional<unisono_op> op = {};
 };
@@ -70,7 +102,6 @@ struct Given {
 struct Understood {
   Group& group;
   GroupHandle handle;
-  bool async_op;
   DType dtype = DType::uint8;
   ReduceOp op = ReduceOp::sum;
 
@@ -78,32 +109,33 @@ struct Understood {
   int ranks() const { return group.size(); }
   TensorView view(const void* data, int64_t count) const { return view_of(data, count, dtype); }
   TensorView view_for_all(const void* data, int64_t count) const;  // of `count` elements a rank
-  Call call(Collective kind, int64_t count) const;
-  WorkPtr deliver(Call&& call, const Status& checked) const {
-    return unisono::deliver(group, std::move(call), checked, {async_op, {}, nullptr});
-  }
-  distributed::Options options() const { return {handle, async_op, {}}; }
-  distributed::ReduceOptions reduce_options() const { return {op, handle, async_op, {}}; }
+  Request request(Collective kind, int64_t count) const;
+  distributed::Options options() const { return {.group = handle}; }
+  distributed::ReduceOptions reduce_options() const { return {.op = op, .group = handle}; }
 };
 
 Status understand(const Given& given, Understood& understood);
+Request refused(Group& group, Collective kind, const Status& why);
+void make(const Given& given, const GroupHandle& handle, Request&& request);
+void keep(const Given& given, const GroupHandle& handle, Request&& request);
 
 // `check` says what is wrong with arguments that only C has, such as arrays; what is wrong refuses the call, so that
-// the others hear of it. `body` then makes the call.
+// the others hear of it. `body` then makes a request of them.
 template <typename Check, typename Body>
 unisono_status collective(const Given& given, Check check, Body body) noexcept {
   return guarded([&] {
+    if (given.outcome.work) *given.outcome.work = nullptr;
+    if (given.outcome.prepared) *given.outcome.prepared = nullptr;
     const GroupHandle handle = handle_of(given.group);
-    WorkPlace place(given.work, handle);
-    WorkPtr work;
-    if (Group* group = group_of(handle, given.function)) {
-      Understood understood{*group, handle, given.work != nullptr};
+    auto request_of = [&]() -> Request {
+      Group* group = group_of(given.group, given.function);
+      if (!group) return {};
+      Understood understood{*group, handle};
       Status checked = understand(given, understood);
       if (checked.ok()) checked = check(understood);
-      if (!checked.ok()) throw_if_error(group->refuse(given.kind, checked));
-      work = body(understood);
-    }
-    place.fill(std::move(work));
+      return checked.ok() ? body(understood) : refused(*group, given.kind, checked);
+    };
+    (given.outcome.is_kept ? keep : make)(given, handle, request_of());
   });
 }
 

@@ -29,10 +29,12 @@ Status check_all_gather(const Group& group, std::span<const TensorView> list, co
 Status check_reduce_scatter(const Group& group, const TensorView& output, std::span<const TensorView> list) {
   RETURN_IF_ERROR(check_writable("output", output));
   RETURN_IF_ERROR(check_list_length("input_list", list.size(), group.size()));
-  for (const TensorView& element : list) {
-    RETURN_IF_ERROR(check_tensor("input_list", element));
-    RETURN_IF_ERROR(check_same_dtype("input_list", element, output.dtype));
-    if (element.data != output.data) RETURN_IF_ERROR(check_apart("output", output, "input_list", element));
+  for (size_t index = 0; index < list.size(); ++index) {
+    RETURN_IF_ERROR(check_tensor("input_list", list[index]));
+    RETURN_IF_ERROR(check_same_dtype("input_list", list[index], output.dtype));
+    // The output may be its own place in the list; any other would be overwritten before its owner has read it.
+    if (index != static_cast<size_t>(group.me()) || list[index].data != output.data)
+      RETURN_IF_ERROR(check_apart("output", output, "input_list", list[index]));
   }
   return check_count("output", output, list[static_cast<size_t>(group.me())].count(),
                      "it holds the reduction of this rank's element of input_list");
@@ -48,11 +50,12 @@ Status check_scatter(const Group& group, const TensorView& tensor, TensorList sc
                                                                           "rank {}", group.world_rank(call.root)));
   if (scatter_list.empty()) return {ErrorCode::argument, "scatter_list must be given on the source rank, and this is it"};
   RETURN_IF_ERROR(check_list_length("scatter_list", scatter_list.size(), group.size()));
+  const bool stays = scatter_list[static_cast<size_t>(group.me())].data == tensor.data;  // then nothing is written here
   for (const TensorView& element : scatter_list) {
     RETURN_IF_ERROR(check_tensor("scatter_list", element));
     RETURN_IF_ERROR(check_same_dtype("scatter_list", element, tensor.dtype));
     RETURN_IF_ERROR(check_count("scatter_list", element, tensor.count(), "every element has the size of tensor"));
-    if (element.data != tensor.data) RETURN_IF_ERROR(check_apart("tensor", tensor, "scatter_list", element));
+    if (!stays) RETURN_IF_ERROR(check_apart("tensor", tensor, "scatter_list", element));
   }
   call.input = pieces(scatter_list);
   return Status::success();

@@ -25,13 +25,20 @@ Spans spans_of(TensorList list) {
 
 TensorView first_of(TensorList list) { return list.empty() ? TensorView{} : list.front(); }  // an empty list is refused
 
-Status check_list(const char* argument, TensorList list, DType dtype, bool written) {
-  if (list.empty()) return {ErrorCode::argument, fmt::format("{} is empty; it needs one tensor at least", argument)};
-  for (const TensorView& tensor : list) {
-    RETURN_IF_ERROR(written ? check_writable(argument, tensor) : check_tensor(argument, tensor));
-    RETURN_IF_ERROR(check_same_dtype(argument, tensor, dtype));
-  }
+// Of every tensor of a list, by `check(name, index)`. Names of single ones are made only for the one that is wrong.
+template <typename Check>
+Status check_each(const std::string& argument, size_t length, Check check) {
+  for (size_t index = 0; index < length; ++index)
+    if (!check(argument.c_str(), index).ok()) return check(fmt::format("{}[{}]", argument, index).c_str(), index);
   return Status::success();
+}
+
+Status check_list(const std::string& argument, TensorList list, DType dtype, bool written) {
+  if (list.empty()) return {ErrorCode::argument, fmt::format("{} is empty; it needs one tensor at least", argument)};
+  return check_each(argument, list.size(), [&](const char* name, size_t index) {
+    RETURN_IF_ERROR(written ? check_writable(name, list[index]) : check_tensor(name, list[index]));
+    return check_same_dtype(name, list[index], dtype);
+  });
 }
 
 Status check_length(const std::string& argument, size_t length, size_t wanted, const char* other) {
@@ -103,20 +110,19 @@ Status check_sizes(const Sides& sides, int me, int64_t element) {
 // What has to be the same on all ranks. Parts of one tensor are what the functions without lists of lists give, and say the same.
 void describe_sizes(Call& call, const std::vector<Spans>& parts) {
   const int64_t element = element_bytes(call.dtype);
-  const size_t tensors = parts.front().size();
+  call.tensors = static_cast<uint32_t>(parts.front().size());
   const bool even = std::all_of(parts.begin(), parts.end(), [&](const Spans& part) {
     return std::equal(part.begin(), part.end(), parts.front().begin(),
                       [](const Bytes& one, const Bytes& other) { return one.bytes == other.bytes; });
   });
-  uint64_t hash = tensors > 1 ? tensors : 0;
+  uint64_t hash = call.coalesced() ? call.tensors : 0;
   call.count = 0;
   for (const Spans& part : std::span(parts).first(even ? 1 : parts.size()))
     for (const Bytes& span : part) {
       hash = hash_combine(hash, static_cast<uint64_t>(span.bytes / element));
       call.count += span.bytes / element;
     }
-  call.coalesced = tensors > 1;
-  if (call.coalesced || !even) call.sizes_hash = static_cast<uint32_t>(hash);
+  if (call.coalesced() || !even) call.sizes_hash = static_cast<uint32_t>(hash);
 }
 
 Pieces stretch_of(const Spans& spans) {
@@ -148,8 +154,9 @@ Status use_tensors(Sides sides, TensorList large, TensorList small, const Group&
   RETURN_IF_ERROR(check_list(sides.whole_name, small, call.dtype, !sides.parts_are_written));
   RETURN_IF_ERROR(check_list(sides.parts_name, large, call.dtype, sides.parts_are_written));
   RETURN_IF_ERROR(check_length(sides.parts_name, large.size(), small.size(), sides.whole_name));
-  for (size_t index = 0; index < large.size(); ++index)
-    RETURN_IF_ERROR(check_into(sides.parts_name, large[index], small[index], group.size()));
+  RETURN_IF_ERROR(check_each(sides.parts_name, large.size(), [&](const char* name, size_t index) {
+    return check_into(name, large[index], small[index], group.size());
+  }));
   cut_into_parts(sides, large, group.size());
   sides.whole = spans_of(small);
   return use_sides(sides, group, call);
@@ -162,9 +169,9 @@ Status use_output_lists(TensorLists outputs, TensorList inputs, const Group& gro
     return {ErrorCode::argument, fmt::format("output_tensor_lists has {} lists; it needs one for each of the group's {} ranks",
                                              outputs.size(), group.size())};
   for (size_t rank = 0; rank < outputs.size(); ++rank) {
-    RETURN_IF_ERROR(
-        check_length(fmt::format("output_tensor_lists[{}]", rank), outputs[rank].size(), inputs.size(), sides.whole_name));
-    RETURN_IF_ERROR(check_list(sides.parts_name, outputs[rank], call.dtype, true));
+    const std::string name = fmt::format("output_tensor_lists[{}]", rank);
+    RETURN_IF_ERROR(check_length(name, outputs[rank].size(), inputs.size(), sides.whole_name));
+    RETURN_IF_ERROR(check_list(name, outputs[rank], call.dtype, true));
     sides.parts.push_back(spans_of(outputs[rank]));
   }
   sides.whole = spans_of(inputs);
@@ -179,8 +186,9 @@ Status use_input_lists(TensorList outputs, TensorLists inputs, const Group& grou
             fmt::format("input_lists has {} lists where outputs has {} tensors", inputs.size(), outputs.size())};
   sides.parts.resize(static_cast<size_t>(group.size()));
   for (size_t index = 0; index < inputs.size(); ++index) {
-    RETURN_IF_ERROR(check_list_length(fmt::format("input_lists[{}]", index).c_str(), inputs[index].size(), group.size()));
-    RETURN_IF_ERROR(check_list(sides.parts_name, inputs[index], call.dtype, false));
+    const std::string name = fmt::format("input_lists[{}]", index);
+    RETURN_IF_ERROR(check_list_length(name.c_str(), inputs[index].size(), group.size()));
+    RETURN_IF_ERROR(check_list(name, inputs[index], call.dtype, false));
     for (size_t rank = 0; rank < sides.parts.size(); ++rank) sides.parts[rank].push_back(span_of(inputs[index][rank]));
   }
   sides.whole = spans_of(outputs);

@@ -1,11 +1,14 @@
 // The torch.distributed dialect: collecting calls and making them together. The calls themselves: distributed_coalesced.cpp.
 #include "unisono/coalescing.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <utility>
 
 #include "base/clock.hpp"
+#include "group/group.hpp"
 
 namespace unisono::distributed {
 
@@ -20,7 +23,7 @@ Coalescing::Collected& Coalescing::collected(Collective kind, DType dtype, Reduc
   if (ended_) throw StateError(Status(ErrorCode::state, "this Coalescing has ended: make a new one to collect more calls"));
   for (Collected& call : calls_)
     if (call.kind == kind && call.dtype == dtype && call.op == op) return call;
-  return calls_.emplace_back(Collected{kind, dtype, op, {}, {}});
+  return calls_.emplace_back(Collected{kind, dtype, op, {}, {}, {}});
 }
 
 void Coalescing::all_reduce(TensorView tensor, ReduceOp op) {
@@ -46,40 +49,70 @@ WorkPtr Coalescing::make(const Collected& call) const {
   return all_gather_into_tensor_coalesced(call.outputs, call.inputs, {group_, options_.async_op, options_.timeout_s});
 }
 
+// As in "call 2 of 3 (all_reduce float32 max, 40 tensors)", the calls being those that are made of what was collected.
+std::string Coalescing::describe(size_t index) const {
+  const Collected& call = calls_[index];
+  std::string text(name_of(call.kind));
+  // Numbers that name nothing have not been refused yet, or are what was.
+  if (element_bytes(call.dtype) > 0) text += fmt::format(" {}", name_of(call.dtype));
+  const bool is_op = static_cast<size_t>(call.op.kind) < all_reduce_kinds().size();
+  if (call.kind != Collective::all_gather && is_op) text += fmt::format(" {}", name_of(call.op.kind));
+  const size_t tensors = call.outputs.size();
+  return fmt::format("call {} of {} ({}, {} tensor{})", index + 1, calls_.size(), text, tensors, tensors == 1 ? "" : "s");
+}
+
+void Coalescing::Failures::add(size_t index, const Status& status) {
+  if (count++ > 0) return;
+  first = index;
+  why = status;
+}
+
+void Coalescing::throw_if_any(const Failures& failures) const {
+  if (failures.count == 0) return;
+  const Status& why = failures.why;
+  const std::string several = fmt::format("{} of {} collected calls failed, the first was ", failures.count, calls_.size());
+  const std::string which = (failures.count == 1 ? "collected " : several) + describe(failures.first);
+  throw_if_error({why.code(), fmt::format("{}: {}", which, why.message()), why.peer()});
+}
+
 void Coalescing::end() {
   if (std::exchange(ended_, true)) throw StateError(Status(ErrorCode::state, "this Coalescing has ended already"));
-  std::exception_ptr first;
-  for (const Collected& call : calls_) {
+  Failures failures;
+  for (size_t index = 0; index < calls_.size(); ++index) {
     try {
-      if (WorkPtr work = make(call)) works_.push_back(std::move(work));
+      calls_[index].work = make(calls_[index]);
     } catch (...) {
-      if (!first) first = std::current_exception();
+      failures.add(index, thrown_status());
     }
   }
-  calls_.clear();
-  if (first) std::rethrow_exception(first);
+  throw_if_any(failures);
 }
 
 bool Coalescing::wait(std::optional<double> timeout_s) {
   if (!ended_) end();
   const Deadline deadline = timeout_s ? Deadline::in_seconds(*timeout_s) : Deadline{};
-  std::exception_ptr first;
-  for (const WorkPtr& work : works_) {
+  Failures failures;
+  for (size_t index = 0; index < calls_.size(); ++index) {
+    const WorkPtr& work = calls_[index].work;
+    if (!work) continue;
     try {
       work->wait(timeout_s ? std::optional(std::max(0.0, static_cast<double>(deadline.remaining_ns()) * 1e-9)) : std::nullopt);
-    } catch (const Error&) {
-      if (!work->is_completed()) throw;  // only the wait is over
-      if (!first) first = std::current_exception();
+    } catch (const Error& error) {
+      if (!work->is_completed() && timeout_s && error.code() == ErrorCode::timeout)  // only the wait is over
+        throw TimeoutError(Status(ErrorCode::timeout, fmt::format("wait({}) expired; collected {} is still running and may be waited "
+                                                                  "for again", *timeout_s, describe(index))));
+      const Status ended = work->is_completed() ? work->exception() : error.status();  // it may have ended just after the wait
+      if (!ended.ok()) failures.add(index, ended);
     }
   }
-  if (first) std::rethrow_exception(first);
+  throw_if_any(failures);
   return true;
 }
 
 bool Coalescing::is_completed() const {
   if (!ended_) return false;
-  for (const WorkPtr& work : works_)
-    if (!work->is_completed()) return false;
+  for (const Collected& call : calls_)
+    if (call.work && !call.work->is_completed()) return false;
   return true;
 }
 

@@ -28,10 +28,11 @@ struct Call {
   std::vector<int64_t> shape;        // compared between ranks where equal shapes are asked for
   bool compare_shapes = false;
   uint32_t sizes_hash = 0;           // of a list's sizes, where a list was given; compared between ranks
-  bool coalesced = false;            // data and parts are lists of tensors; then sizes_hash is not 0, and so the same is true on all ranks
+  uint32_t tensors = 1;              // that data and parts consist of: more than one where calls are coalesced
   std::shared_ptr<const Splits> splits;  // all_to_all: null where all parts are equal
   double timeout_s = 0;
 
+  bool coalesced() const { return tensors > 1; }  // then sizes_hash has their number in it, and so the same is true on all ranks
   Reduction reduction(int ranks) const { return {dtype, op, ranks}; }
 };
 

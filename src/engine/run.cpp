@@ -66,6 +66,8 @@ Status Run::prepare(const Call& call, const Assignment& assignment) {
   tiles_ = std::max<int64_t>((longest + assignment_.tile_bytes - 1) / assignment_.tile_bytes, 1);
   scratch_.resize(static_cast<size_t>(schedule.scratch_chunks * longest));
   sources_.resize(static_cast<size_t>(lanes_.members()));
+  stretches_.resize(sources_.size());
+  lists_.resize(2 * sources_.size());
   read_.resize(sources_.size());
   if (uses_links_ && call.op.kind == ReduceKind::user) receipt_.resize(static_cast<size_t>(longest));
   if (reads_peers_) landing_.resize(static_cast<size_t>(lanes_.members() * landing_bytes));
@@ -80,6 +82,7 @@ void Run::start(uint64_t word, uint64_t base_tile) {
   taken_ = false;
   received_bytes_ = 0;
   sends_.clear();
+  for (Layout& list : lists_) list.spans.clear();
   std::fill(std::begin(done_steps_), std::end(done_steps_), 0);
   if (!uses_links_ && assignment_.schedule->stage_slots > 0) return;
   lanes_.wake_peers();  // nothing is staged, so the announcement itself is what peers may be waiting for
@@ -197,7 +200,7 @@ bool Run::await_flags(const Step& step, int64_t tile) {
 // In the peer's private memory: where the chunk lies follows from its length, since all ranks made the same call, and parts
 // are as long as what is read of them; or it stands in the peer's list. 0 where that cannot be read.
 uint64_t Run::peer_address(const Step& step, int peer, int64_t length) {
-  CHECK(!call_->coalesced);  // such a call is never planned so: nobody else knows where its tensors lie
+  CHECK(!call_->coalesced());  // such a call is never planned so: nobody else knows where its tensors lie
   LaneControl& control = lanes_.control(peer);
   const bool input = step.source.buffer == Buffer::input;
   const Cuts cuts = cuts_of(call_->kind);
@@ -213,13 +216,13 @@ uint64_t Run::peer_address(const Step& step, int peer, int64_t length) {
   return base + static_cast<uint64_t>(offset_at(step.source, peer, length));
 }
 
-// How far into the peer's buffer, which is no list, this chunk of `length` bytes begins.
+// How far into the peer's buffer, all of it taken as one row, this chunk of `length` bytes begins.
 int64_t Run::offset_at(ChunkRef chunk, int peer, int64_t length) const {
   const Cuts cuts = cuts_of(call_->kind);
   const Cut cut = chunk.buffer == Buffer::input ? cuts.input : cuts.output;
   if (cut == Cut::whole) return 0;
   if (call_->splits) return call_->splits->offset(peer, chunk.chunk);
-  if (cut == Cut::parts) return chunk.chunk * length;
+  if (cut == Cut::parts) return cuts.reduces ? call_->input.part_offset(chunk.chunk, lanes_.members()) : chunk.chunk * length;
   const int64_t whole = chunk.buffer == Buffer::input ? call_->input.bytes() : call_->output.bytes();
   return Pieces(nullptr, whole).cut(chunk.chunk, assignment_.schedule->chunks).data - static_cast<std::byte*>(nullptr);
 }
@@ -228,8 +231,7 @@ bool Run::read_peer(const Step& step, int64_t tile) {
   const Stretch target = place(step.target, tile);
   if (target.bytes <= 0) return true;
   if (step.source.buffer == Buffer::stage) {
-    // Where nothing is written to it, it is no more const than a stage slot.
-    copy_bytes(target, Stretch::in_one_place(const_cast<std::byte*>(source_at(step, step.peer, tile)), target.bytes));
+    copy_bytes(target, source_at(step, step.peer, tile));
     return true;
   }
   const uint64_t address = peer_address(step, step.peer, target.bytes);
@@ -253,16 +255,24 @@ bool Run::reduce_peers(const Step& step, int64_t tile) {
   if (step.source.buffer != Buffer::stage) return reduce_private_memory(step, tile);
   const bool staged_too = fused_with_next(step, tile) && shown_output_ == 0;
   std::byte* second = staged_too ? place(step_at(done_steps(tile) + 1).target, tile).data : nullptr;
-  const Stretch target = place(step.target, tile), own = step.kind == StepKind::reduce_below ? target : place(step.own, tile);
+  Stretch target = place(step.target, tile);
+  const Stretch own = step.kind == StepKind::reduce_below ? target : place(step.own, tile);
   const std::span<const void*> sources = sources_of(step);
-  in_step(own, target, [&](const std::byte* mine, std::byte* to, int64_t done, int64_t bytes) {
-    for (int peer = 0; peer < static_cast<int>(sources.size()); ++peer)
-      sources[static_cast<size_t>(peer)] = peer == lanes_.me() ? mine : source_at(step, peer, tile) + done;
-    reduce(call_->reduction(lanes_.members()), {.target = to,
+  const std::span<Stretch> stretches = std::span(stretches_).first(sources.size());
+  const int64_t length = std::min(own.bytes, target.bytes);
+  for (int peer = 0; peer < static_cast<int>(sources.size()) && length > 0; ++peer)
+    stretches[static_cast<size_t>(peer)] = peer == lanes_.me() ? own : source_at(step, peer, tile);
+  for (int64_t done = 0, bytes = 0; done < length; done += bytes) {  // what lies in a row everywhere
+    bytes = std::min(target.here, length - done);
+    for (const Stretch& stretch : stretches) bytes = std::min(bytes, stretch.here);
+    for (size_t peer = 0; peer < sources.size(); ++peer) sources[peer] = stretches[peer].data;
+    reduce(call_->reduction(lanes_.members()), {.target = target.data,
                                                 .second_target = second ? second + done : nullptr,
                                                 .sources = sources,
                                                 .count = bytes / element_bytes(call_->dtype)});
-  });
+    for (Stretch& stretch : stretches) stretch.drop(bytes);
+    target.drop(bytes);
+  }
   return true;
 }
 

@@ -48,9 +48,7 @@ class Run {
   void start(uint64_t word, uint64_t base_tile);
   Turn turn();
   int64_t tiles() const { return tiles_; }
-  // Where in this rank's arena peers find its buffers, for them to see before the call's word; 0: staged. See run_shown.cpp.
-  uint64_t shown_input() const { return shown_input_; }
-  uint64_t shown_output() const { return shown_output_; }
+  void show(uint32_t call) const;  // before the call's word: where in this rank's arena peers find its buffers. See run_shown.cpp
   const Status& failure() const { return failure_; }
 
  private:
@@ -61,9 +59,11 @@ class Run {
 
   int64_t chunk_bytes(ChunkRef ref) const;
   void choose_what_to_show();
+  uint64_t showable(const Pieces& pieces);
   bool is_shown(const Step& step) const;
   bool shows_anything() const { return (shown_input_ | shown_output_) != 0; }
-  const std::byte* source_at(const Step& step, int peer, int64_t tile) const;
+  Stretch source_at(const Step& step, int peer, int64_t tile);
+  const Layout& list_shown_by(int peer, Buffer buffer, uint64_t shown);
   bool somebody_shows() const;
   bool everybody_has_taken();
   Stretch place(ChunkRef ref, int64_t tile) const;  // an operand: where it lies and how long it is in this tile
@@ -101,7 +101,9 @@ class Run {
   int64_t slot_bytes_ = 0;
   int64_t oldest_ = 0;      // the first tile that is not finished
   bool uses_links_ = false;
-  uint64_t shown_input_ = 0, shown_output_ = 0;
+  uint64_t shown_input_ = 0, shown_output_ = 0;  // as peers see them; 0: staged
+  std::vector<ShownSpan> shown_spans_;           // of those that are lists
+  std::vector<Layout> lists_;                    // by peer, input and output: what it shows, as this rank sees it; empty: not read
   bool taken_ = false;        // this rank has said that it needs nothing more of the others' buffers
   bool reads_peers_ = false;  // private memory of peers, not only their stage
   int gate_next_ = 0;
@@ -110,6 +112,7 @@ class Run {
   std::vector<PendingSend> sends_;
   std::vector<std::byte> scratch_, landing_, receipt_;
   std::vector<const void*> sources_;
+  std::vector<Stretch> stretches_;      // by peer: what is left to be combined
   std::vector<const std::byte*> read_;  // by peer: where what was read of its memory lies
   Status failure_;
 };

@@ -6,6 +6,9 @@
 //   slot k holds, until it is read   input chunk k   (all that ranks add up, and all that moves)
 //                                    output chunk k  (the sums that two-shot algorithms hand round)
 //
+// A buffer that lies in several places is shown if all of them are in the arena: as a list of spans, which counts as one row
+// of bytes like the buffer itself (pieces.hpp), so that peers find their chunks in it without knowing where its tensors end.
+//
 // A stage slot outlives the call, a buffer does not: so a rank that shows something leaves only when all others have said
 // that they have taken what they need.
 //
@@ -37,12 +40,24 @@ bool overwrites_early(const Schedule& schedule) {
   return false;
 }
 
+// As a word of Shown: which of the rank's spans a list is.
+struct SpansWord {
+  uint64_t first = 0, count = 0;
+
+  uint64_t packed() const { return list_mark | first << 32 | count; }
+  static SpansWord unpack(uint64_t word) { return {(word & ~list_mark) >> 32, word & UINT32_MAX}; }
+};
+
+bool are_same_list(const Pieces& one, const Pieces& other) {
+  return one.is_list() && other.is_list() && one.spans() == other.spans();
+}
 bool overlap(const Pieces& one, const Pieces& other) { return one.bytes() > 0 && other.bytes() > 0 && one.all().overlaps(other.all()); }
 
 }  // namespace
 
 void Run::choose_what_to_show() {
   shown_input_ = shown_output_ = 0;
+  shown_spans_.clear();
   const Schedule& schedule = *assignment_.schedule;
   if (schedule.stage_slots == 0 || uses_links_) return;
   bool stages_input = false, stages_output = false;
@@ -51,9 +66,30 @@ void Run::choose_what_to_show() {
     stages_output |= stages(step, Buffer::output);
   }
   const Pieces &input = call_->input, &output = call_->output;
-  if (stages_input && !input.is_list()) shown_input_ = lanes_.place_of(input.data(), input.bytes());
-  if (shown_input_ != 0 && overlap(input, output) && overwrites_early(schedule)) shown_input_ = 0;
-  if (stages_output && !output.is_list()) shown_output_ = lanes_.place_of(output.data(), output.bytes());
+  if (stages_input && !(overwrites_early(schedule) && overlap(input, output))) shown_input_ = showable(input);
+  if (stages_output) shown_output_ = shown_input_ != 0 && are_same_list(input, output) ? shown_input_ : showable(output);
+}
+
+// What to show of a buffer; 0 where a part of it lies outside the arena.
+uint64_t Run::showable(const Pieces& pieces) {
+  if (!pieces.is_list()) return lanes_.place_of(pieces.data(), pieces.bytes());
+  const size_t first = shown_spans_.size();
+  for (Stretch left = pieces.all(); left.bytes > 0; left.drop(left.here)) {
+    const uint64_t place = lanes_.place_of(left.data, left.here);
+    if (place == 0 || shown_spans_.size() == most_shown_spans) {
+      shown_spans_.resize(first);
+      return 0;
+    }
+    shown_spans_.push_back({place - 1, left.here});
+  }
+  return shown_spans_.size() == first ? 0 : SpansWord{first, shown_spans_.size() - first}.packed();
+}
+
+void Run::show(uint32_t call) const {
+  if (!shown_spans_.empty()) std::copy(shown_spans_.begin(), shown_spans_.end(), lanes_.shown_spans(lanes_.me(), call));
+  Shown& shown = lanes_.shown(lanes_.me(), call);
+  shown.input.store(shown_input_, std::memory_order_relaxed);
+  shown.output.store(shown_output_, std::memory_order_relaxed);
 }
 
 // Whether this step would only stage what peers can see anyway.
@@ -61,18 +97,41 @@ bool Run::is_shown(const Step& step) const {
   return (shown_input_ != 0 && stages(step, Buffer::input)) || (shown_output_ != 0 && stages(step, Buffer::output));
 }
 
-// What stage slot of a peer this step reads, or the buffer that the peer shows instead of it.
-const std::byte* Run::source_at(const Step& step, int peer, int64_t tile) const {
+// What stage slot of a peer this step reads, or the part of the buffer that the peer shows instead of it. Nothing is written
+// there, though it is no more const than a stage slot.
+Stretch Run::source_at(const Step& step, int peer, int64_t tile) {
   const bool sums = step.kind == StepKind::read_peer && cuts_of(call_->kind).reduces;
   Shown& shown = lanes_.shown(peer, call_of(word_));
   const uint64_t place = (sums ? shown.output : shown.input).load(std::memory_order_relaxed);
-  if (place == 0) return stage_of(peer, step.source.chunk, tile);
+  if (place == 0) return Stretch::in_one_place(stage_of(peer, step.source.chunk, tile), INT64_MAX);
   const ChunkRef chunk{sums ? Buffer::output : Buffer::input, step.source.chunk};
   const int64_t length = chunk_bytes(step.own.buffer == Buffer::none ? step.target : step.own);
   const int64_t from = offset_at(chunk, peer, length) + tile * assignment_.tile_bytes;
-  const std::byte* first = lanes_.at(peer, place - 1 + static_cast<uint64_t>(from));
-  CHECK(first && lanes_.at(peer, place - 2 + static_cast<uint64_t>(from + std::min(length - tile * assignment_.tile_bytes, assignment_.tile_bytes))));
-  return first;
+  const int64_t bytes = std::min(length - tile * assignment_.tile_bytes, assignment_.tile_bytes);
+  if (place & list_mark) {
+    const Layout& list = list_shown_by(peer, chunk.buffer, place);
+    CHECK(from + bytes <= list.spans.back().begin + list.spans.back().bytes);
+    return list.at(from, bytes);
+  }
+  std::byte* first = lanes_.at(peer, place - 1 + static_cast<uint64_t>(from));
+  CHECK(first && lanes_.at(peer, place - 2 + static_cast<uint64_t>(from + bytes)));
+  return Stretch::in_one_place(first, bytes);
+}
+
+const Layout& Run::list_shown_by(int peer, Buffer buffer, uint64_t shown) {
+  Layout& list = lists_[static_cast<size_t>(peer * 2 + (buffer == Buffer::output))];
+  if (!list.spans.empty()) return list;
+  const auto [first, count] = SpansWord::unpack(shown);
+  CHECK(count > 0 && first + count <= most_shown_spans);
+  const ShownSpan* spans = lanes_.shown_spans(peer, call_of(word_)) + first;
+  int64_t begin = 0;
+  for (const auto [place, bytes] : std::span(spans, count)) {
+    std::byte* data = lanes_.at(peer, place);
+    CHECK(data && bytes > 0 && lanes_.at(peer, place + static_cast<uint64_t>(bytes) - 1));
+    list.spans.push_back({data, bytes, begin});
+    begin += bytes;
+  }
+  return list;
 }
 
 bool Run::somebody_shows() const {

@@ -62,7 +62,10 @@ Result<bool> Group::agree(bool flag, std::optional<double> timeout_s) {
     lanes_.wake_everyone();
     return Turn::done;
   };
+  InterruptWatch interrupts;
   auto examine_once = [&]() -> Status {
+    if (interrupts.tripped())
+      return {ErrorCode::revoked, fmt::format("group \"{}\": rank {} was interrupted while it waited to agree", name(), world_rank(me()))};
     if (left_.load(std::memory_order_relaxed)) return gone_status();
     if (!deadline.passed()) return Status::success();
     return {ErrorCode::timeout, fmt::format("group \"{}\": rank {} waited {:.1f} s to agree, and rank{} {} did not come. Nothing is broken: agree again, or "

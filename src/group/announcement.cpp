@@ -37,6 +37,11 @@ std::string op_text(const Announcement& announcement) {
   return announcement.op == ReduceKind::premul_sum ? fmt::format("{}({})", text, announcement.factor) : text;
 }
 
+std::string tensors_text(const Announcement& announcement) {
+  if (announcement.tensors == many_tensors) return fmt::format("{} tensors or more", many_tensors);
+  return announcement.tensors == 1 ? "1 tensor" : fmt::format("{} tensors", announcement.tensors);
+}
+
 bool rooted(const Announcement& announcement) { return cuts_of(announcement.kind).rooted; }
 bool reduces(const Announcement& announcement) { return cuts_of(announcement.kind).reduces; }
 
@@ -88,6 +93,7 @@ Announcement announce(const Call& call, uint32_t plan) {
     for (int dim = 0; dim < announcement.dims; ++dim) announcement.shape[dim] = call.shape[static_cast<size_t>(dim)];
   }
   announcement.sizes = call.sizes_hash;
+  announcement.tensors = static_cast<uint16_t>(std::min<uint32_t>(call.tensors, many_tensors));
   return announcement;
 }
 
@@ -106,6 +112,7 @@ std::string describe(const Announcement& announcement) {
   if (announcement.kind == Collective::barrier) return text;
   if (announcement.purpose == Purpose::split_sizes) return text + " with split sizes";
   text += fmt::format(" {}{}", name_of(announcement.dtype), shape_text(announcement));
+  if (announcement.tensors != 1) text += " in " + tensors_text(announcement);
   if (reduces(announcement)) text += " " + op_text(announcement);
   if (rooted(announcement)) text += fmt::format(" root {}", announcement.root);
   return text;
@@ -123,10 +130,15 @@ std::string difference(const NamedAnnouncement& one, const NamedAnnouncement& ot
   if (a.dtype != b.dtype) return differ(field("dtype"), name_of(a.dtype), name_of(b.dtype));
   if (a.op != b.op || a.factor != b.factor || op_text(a) != op_text(b)) return differ(field("op"), op_text(a), op_text(b));
   if (a.root != b.root) return differ(field("root"), a.root, b.root);
+  if (a.tensors != b.tensors)
+    return fmt::format("{} list: rank {} gave {}, rank {} gave {}", kind, one.rank, tensors_text(a), other.rank, tensors_text(b));
   if (a.count != b.count) return differ(field("count"), a.count, b.count);
   const auto compared = static_cast<size_t>(std::clamp(a.dims, 0, most_announced_dims));  // the rest was never written
   if (a.dims != b.dims || std::memcmp(a.shape, b.shape, compared * sizeof(a.shape[0])) != 0)
     return differ(field("shape"), shape_text(a), shape_text(b));
+  if (a.sizes != b.sizes && a.tensors != 1)
+    return fmt::format("{} sizes of the list: rank {} and rank {} each gave {} with {} elements in all, divided differently", kind,
+                       one.rank, other.rank, tensors_text(a), a.count);
   if (a.sizes != b.sizes) return fmt::format("{} sizes of the list: rank {} and rank {} give different ones", kind, one.rank, other.rank);
   if (a.plan != b.plan)
     return fmt::format("{} plan: rank {} and rank {} chose different algorithms; are UNISONO_PLAN, UNISONO_TILE "

@@ -12,6 +12,7 @@ namespace unisono {
 enum class CallState : uint8_t { entered, refused };
 
 inline constexpr int most_announced_dims = 8;
+inline constexpr uint16_t many_tensors = UINT16_MAX;
 
 // The fixed form in which an announcement lies in a lane's cell; a value.
 struct Announcement {
@@ -27,7 +28,7 @@ struct Announcement {
   int32_t dims = -1;   // -1: shapes are not compared
   Purpose purpose = Purpose::data;
   uint8_t commutative = 0;  // of a user-defined reduction
-  uint8_t unused[2] = {};
+  uint16_t tensors = 1;     // in a list of tensors; many_tensors: so many or more
   int64_t shape[most_announced_dims] = {};
   char text[cell_bytes - 104] = {};  // refused: why; a user-defined reduction: its name
 

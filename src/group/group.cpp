@@ -200,7 +200,7 @@ Status Group::decide(const Call& call, Decision& decision) {
                                .bytes = piece_bytes(call, size()),
                                .crowded = policy_.crowded,
                                .peer_reads = parts_.world->peer_reads(),
-                               .coalesced = call.coalesced,
+                               .coalesced = call.coalesced(),
                                .order = order_for(call),
                                .set_bytes = lanes_.set_bytes()});
   if (!chosen.ok()) return chosen.status();
@@ -247,11 +247,7 @@ void Group::write_announcement() {
     lanes_.mine().input_address.store(address_of(current_.call->input), std::memory_order_relaxed);
     lanes_.mine().output_address.store(address_of(current_.call->output), std::memory_order_relaxed);
   }
-  if (current_.path == Path::schedule) {
-    Shown& shown = lanes_.shown(me(), current_.number);
-    shown.input.store(run_.shown_input(), std::memory_order_relaxed);
-    shown.output.store(run_.shown_output(), std::memory_order_relaxed);
-  }
+  if (current_.path == Path::schedule && current_.refusal.ok()) run_.show(current_.number);
   lanes_.word(me(), current_.number).store(current_.word, std::memory_order_release);
   current_.announced = true;
   FAULT_POINT("announced");

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/interrupt.hpp"
 #include "base/log.hpp"
 #include "engine/exchange.hpp"
 #include "engine/run.hpp"
@@ -96,6 +97,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Status wait_for(CallWork& work, std::optional<double> timeout_s);
   Status abort(const std::string& why);        // any thread: frees every waiter on every rank
   Status usable() const;                       // ok, or why no call can be made
+  bool was_left() const { return left_.load(std::memory_order_relaxed); }
   uint32_t finished() const { return lanes_.mine().finished.load(std::memory_order_relaxed); }  // the last call that is over here
   // True when every member that is still there says so; all of them get the same answer, also on a broken group.
   Result<bool> agree(bool flag, std::optional<double> timeout_s);
@@ -133,6 +135,7 @@ class Group : public std::enable_shared_from_this<Group> {
     int64_t started_ns = 0;              // when it was first looked at while waiting; 0: not yet
     bool noted = false;                  // that this process waits in it, for others to see
     bool warned = false;
+    InterruptWatch interrupts;
   };
 
   template <typename Perform>
@@ -177,6 +180,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Status timed_out(double waited_s) const;
   std::string who_is_missing() const;
   Status fault_here(const Status& cause) const;
+  Status break_interrupted(const std::string& where);  // because the thread that waits here was interrupted
   Status broken_status() const;
   Status gone_status() const;
   Status break_group(Status status);

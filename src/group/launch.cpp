@@ -42,6 +42,7 @@ Result<LaunchInfo> who_am_i(const LaunchRequest& request, const Environment& env
 // A place that cannot be is refused by World::join; nobody need be waited for.
 Result<std::shared_ptr<World>> join_by_store(distributed::Store& store, WorldOptions options) {
   if (options.rank < 0 || options.rank >= options.size) return World::join(std::move(options));
+  options.join_by = Deadline::in_seconds(options.settings.join_timeout_s);  // of both: of learning the name, and of meeting by it
   const StoreMeeting meeting{options.rank, options.size, options.settings.join_timeout_s};
   auto job = job_in_store(store, meeting);
   if (!job.ok()) return job.status();
@@ -68,7 +69,7 @@ Result<std::shared_ptr<World>> launch(const LaunchRequest& request, const Enviro
   if (!settings.ok()) return settings.status();
   if (request.timeout_s && !(*request.timeout_s > 0))
     return Status(ErrorCode::argument, fmt::format("timeout_s is {}; it must be more than 0", *request.timeout_s));
-  if (request.timeout_s) settings->timeout_s = *request.timeout_s;
+  if (request.timeout_s) settings->timeout_s = settings->join_timeout_s = *request.timeout_s;
   auto info = who_am_i(request, environment);
   if (!info.ok()) return info.status();
   if (!info->is_rank)

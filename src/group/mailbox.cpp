@@ -197,7 +197,12 @@ Status Mailbox::wait_for(MailWork& work, std::optional<double> timeout_s) {
     used_.fetch_add(1, std::memory_order_relaxed);
     return status.ok();
   };
-  token_.wait_until([&] { return work.is_completed(); }, hold, deadline);
+  InterruptWatch interrupts;  // of this thread, which may not be the one that turns the engine
+  auto over = [&] {
+    if (!work.is_completed() && interrupts.tripped()) static_cast<void>(group_.break_interrupted(text_of(work)).ok());
+    return work.is_completed();
+  };
+  token_.wait_until(over, hold, deadline);
   if (owes_replies_.load(std::memory_order_relaxed)) group_.world().wake_progress();
   if (work.is_completed()) return work.exception();
   return {ErrorCode::timeout, fmt::format("wait({}) expired; {} is still under way and may be waited for again", timeout_s.value_or(0), text_of(work))};
@@ -266,6 +271,7 @@ Status Mailbox::examine_clock() {
   constexpr double a_while_s = 0.05;
   const int64_t now = now_ns();
   const double warn_after_s = group_.world().settings().warn_after_s;
+  if (const Letter* letter = mail_.letters().first(); letter && interrupts_.tripped()) return group_.break_interrupted(text_of(*letter));
   for (Letter* letter = mail_.letters().first(); letter; letter = letter->next) {
     if (letter->seen_ns == 0) letter->seen_ns = now;
     const double waited_s = static_cast<double>(now - letter->seen_ns) * 1e-9;

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/interrupt.hpp"
 #include "engine/mail.hpp"
 #include "group/completion.hpp"
 #include "group/token.hpp"
@@ -100,6 +101,7 @@ class Mailbox {
   WaitPolicy policy_;
   Mail mail_;
   uint32_t turns_ = 0;
+  InterruptWatch interrupts_;
   uint32_t seen_used_ = 0;  // the progress thread's
   bool noted_ = false;  // that this process waits for a letter, for others to see
 };

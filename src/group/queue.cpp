@@ -151,7 +151,13 @@ Status Group::wait_for(CallWork& work, std::optional<double> timeout_s) {
     return wait_until_done(lanes_.my_head(), policy_, turn_once, [&] { return deadline.passed() ? expired() : Status::success(); },
                            deadline).ok();
   };
-  token_.wait_until([&] { return work.is_completed(); }, hold, deadline);
+  InterruptWatch interrupts;  // of this thread, which may not be the one that turns the engine
+  auto over = [&] {
+    if (!work.is_completed() && interrupts.tripped())
+      static_cast<void>(break_interrupted(fmt::format("group \"{}\", waiting for {}", name(), name_of(work.call().kind))).ok());
+    return work.is_completed();
+  };
+  token_.wait_until(over, hold, deadline);
   if (queued_.load(std::memory_order_relaxed) != 0) parts_.world->wake_progress();
   return work.is_completed() ? work.exception() : expired();
 }

@@ -103,7 +103,11 @@ double Group::waited_s() const {
 
 // The clock starts with the first look, microseconds into the waiting: a call that need not wait never asks for the time.
 Status Group::examine_clock() {
-  if (current_.started_ns == 0) current_.started_ns = now_ns();
+  if (current_.started_ns == 0) {
+    current_.started_ns = now_ns();
+    current_.interrupts = {};
+  }
+  if (current_.interrupts.tripped()) return break_interrupted(call_text());
   const double waited = waited_s(), deadline_s = current_.call->timeout_s > 0 ? current_.call->timeout_s : parts_.timeout_s;
   if (waited >= deadline_s) return break_group(timed_out(waited));
   constexpr double a_while_s = 0.05;
@@ -181,6 +185,12 @@ Status Group::broken_status() const {
 Status Group::fault_here(const Status& cause) const {
   return {cause.code(), fmt::format("rank {}: {}; {}. This group is broken: make a new one", world_rank(me()), cause.message(), call_text()),
           world_rank(me())};
+}
+
+Status Group::break_interrupted(const std::string& where) {
+  return break_group({ErrorCode::revoked,
+                      fmt::format("rank {} was interrupted in {}. This group is broken: make a new one", world_rank(me()), where),
+                      world_rank(me())});
 }
 
 Status Group::gone_status() const {

@@ -67,7 +67,8 @@ Status World::open() {
   head().own_address = reinterpret_cast<uint64_t>(&head());
   head().magic = arena_magic;
 
-  request_ = {rank(), size(), options_.job, Deadline::in_seconds(settings().join_timeout_s), log_};
+  const bool has_deadline = options_.join_by.at_ns != never_ns;
+  request_ = {rank(), size(), options_.job, has_deadline ? options_.join_by : Deadline::in_seconds(settings().join_timeout_s), log_};
   FAULT_POINT("before_join");
   auto joined = unisono::join(request_, *arena_);
   if (!joined.ok()) return joined.status();

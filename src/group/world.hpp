@@ -35,6 +35,7 @@ struct WorldOptions {
   std::string job;
   std::string launcher;
   Settings settings;
+  Deadline join_by = {};  // otherwise as the settings say
 };
 
 struct GroupOptions {

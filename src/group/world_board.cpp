@@ -14,6 +14,7 @@
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
+#include "base/interrupt.hpp"
 #include "group/world.hpp"
 
 namespace unisono {
@@ -141,7 +142,10 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
     }
     return Turn::done;
   };
+  InterruptWatch interrupts;
   auto examine = [&]() -> Status {
+    if (interrupts.tripped())
+      return {ErrorCode::revoked, fmt::format("rank {} was interrupted while group \"{}\" was being made", rank(), parts.name), rank()};
     const int missing = parts.ranks[found];
     RETURN_IF_ERROR(board_check(parts));
     for (int member : parts.ranks)  // all of them: who is missing first may be late, and for nothing

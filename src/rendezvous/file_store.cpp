@@ -7,6 +7,7 @@
 #include <exception>
 #include <filesystem>
 
+#include "base/interrupt.hpp"
 #include "rendezvous/file_log.hpp"
 #include "rendezvous/host.hpp"
 
@@ -74,7 +75,9 @@ Result<std::vector<StoreAnswer>> FileStore::perform(const std::vector<StoreReque
 
 Result<std::vector<std::string>> FileStore::await_values(const std::vector<std::string>& keys, double timeout_s) {
   const Deadline deadline = Deadline::in_seconds(timeout_s);
+  InterruptWatch interrupts;
   for (int attempt = 0;; ++attempt) {
+    if (interrupts.tripped()) return interrupted_while_waiting(keys);
     {
       std::lock_guard lock(log_->mutex);
       const bool is_last = deadline.passed();

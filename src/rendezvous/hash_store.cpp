@@ -1,8 +1,10 @@
 // A table under a lock, for threads. See store.hpp.
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 
 #include "base/clock.hpp"
+#include "base/interrupt.hpp"
 #include "rendezvous/store_contents.hpp"
 
 namespace unisono::distributed {
@@ -33,14 +35,14 @@ Result<std::vector<StoreAnswer>> HashStore::perform(const std::vector<StoreReque
 
 Result<std::vector<std::string>> HashStore::await_values(const std::vector<std::string>& keys, double timeout_s) {
   const Deadline deadline = Deadline::in_seconds(timeout_s);
-  std::unique_lock lock(table_->mutex);
+  InterruptWatch interrupts;
   for (;;) {
+    if (interrupts.tripped()) return interrupted_while_waiting(keys);
+    std::unique_lock lock(table_->mutex);
     if (auto values = values_of(keys, table_->contents)) return std::move(*values);
     if (deadline.passed()) return missing_keys(keys, table_->contents, timeout_s);
-    if (deadline.at_ns == never_ns)
-      table_->changed.wait(lock);
-    else
-      table_->changed.wait_for(lock, std::chrono::nanoseconds(std::max<int64_t>(deadline.remaining_ns(), 0)));
+    constexpr int64_t slice_ns = 100'000'000;
+    table_->changed.wait_for(lock, std::chrono::nanoseconds(std::clamp<int64_t>(deadline.remaining_ns(), 0, slice_ns)));
   }
 }
 

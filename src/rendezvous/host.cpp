@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/interrupt.hpp"
+
 namespace unisono {
 namespace {
 
@@ -95,8 +97,9 @@ class Host {
   }
 
   Status collect() {
+    InterruptWatch interrupts;
     while (seated() < request_.size) {
-      if (request_.deadline.passed()) return missing();
+      if (request_.deadline.passed() || interrupts.tripped()) return missing();
       RETURN_IF_ERROR(listen_once([this](Guest& guest) { return seat(guest); }));
     }
     return Status::success();
@@ -121,7 +124,7 @@ class Host {
   Status listen_once(Handle handle) {
     std::vector<pollfd> polled{{listener_.number(), POLLIN, 0}};
     for (const auto& guest : guests_) polled.push_back({guest->socket.number(), POLLIN, 0});
-    int64_t milliseconds = std::clamp<int64_t>(request_.deadline.remaining_ns() / 1'000'000 + 1, 0, 1000);
+    int64_t milliseconds = std::clamp<int64_t>(request_.deadline.remaining_ns() / 1'000'000 + 1, 0, 100);
     if (poll(polled.data(), polled.size(), static_cast<int>(milliseconds)) <= 0) return Status::success();
     for (size_t index = 1; index < polled.size(); ++index)
       if (polled[index].revents) RETURN_IF_ERROR(handle(*guests_[index - 1]));

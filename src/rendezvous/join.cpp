@@ -10,6 +10,7 @@
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
+#include "base/interrupt.hpp"
 #include "rendezvous/host.hpp"
 #include "rendezvous/join_messages.hpp"
 #include "transport/futex.hpp"
@@ -32,7 +33,8 @@ Status squatted(const PeerIdentity& who, const JoinRequest& request) {
 }
 
 Result<Descriptor> find_host(const JoinRequest& request, bool met_before) {
-  for (int attempt = 0; !request.deadline.passed(); ++attempt) {
+  InterruptWatch interrupts;
+  for (int attempt = 0; !request.deadline.passed() && !interrupts.tripped(); ++attempt) {
     auto outcome = connect_to(meeting_place(request.job));
     if (!outcome.ok()) return outcome.status();
     if (outcome->attempt == Attempt::done) {

@@ -97,4 +97,8 @@ Status missing_keys(const std::vector<std::string>& keys, const StoreContents& c
                                           keys.size(), fmt::join(missing, ", "), count > shown_keys ? ", …" : "")};
 }
 
+Status interrupted_while_waiting(const std::vector<std::string>& keys) {
+  return {ErrorCode::revoked, fmt::format("interrupted while waiting for {} keys, \"{}\" among them", keys.size(), keys.empty() ? "" : keys[0])};
+}
+
 }  // namespace unisono

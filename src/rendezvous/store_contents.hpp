@@ -47,5 +47,6 @@ void enact(const StoreEdit& edit, StoreContents& contents);
 std::optional<std::vector<std::string>> values_of(const std::vector<std::string>& keys, const StoreContents& contents);
 // TimeoutError that names the missing keys.
 Status missing_keys(const std::vector<std::string>& keys, const StoreContents& contents, double timeout_s);
+Status interrupted_while_waiting(const std::vector<std::string>& keys);
 
 }  // namespace unisono

@@ -50,10 +50,18 @@ struct Cell {
   std::byte bytes[cell_bytes];
 };
 
-// Which of a call's buffers peers may read where they lie, because they lie in the owner's arena: their place + 1, or 0.
+// Which of a call's buffers peers may read where they lie, because they lie in the owner's arena: their place + 1, or 0. Of a
+// buffer in several places the word says which of the owner's spans are it; those lie behind its tiles and are written and
+// read as cells are.
 struct Shown {
   std::atomic<uint64_t> input, output;
 };
+struct ShownSpan {
+  uint64_t place;
+  int64_t bytes;
+};
+inline constexpr int most_shown_spans = 2048;  // of one call; what lies in more places is staged
+inline constexpr int64_t shown_spans_bytes = most_shown_spans * static_cast<int64_t>(sizeof(ShownSpan));
 
 struct LaneControl {
   // progress line

@@ -59,7 +59,7 @@ Status Lanes::ensure_tiles(Arena& arena) {
   if (at != 0) {
     RETURN_IF_ERROR(arena.refill(static_cast<int64_t>(at), "a group's tiles"));
   } else {
-    auto taken = arena.take(slot_sets * set_bytes_, "a group's tiles");
+    auto taken = arena.take(tiles_bytes(), "a group's tiles");
     if (!taken.ok()) return taken.status();
     mine().tiles.store(static_cast<uint64_t>(*taken), std::memory_order_release);
   }
@@ -74,11 +74,19 @@ void Lanes::drop_tiles(Arena& arena) {
   tiles_dropped_ = true;
 }
 
-std::byte* Lanes::stage(int member, uint64_t tile) const {
+std::byte* Lanes::tiles_of(int member) const {
   uint64_t base = control(member).tiles.load(std::memory_order_relaxed);
-  uint64_t last = base + static_cast<uint64_t>(slot_sets * set_bytes_);
+  uint64_t last = base + static_cast<uint64_t>(tiles_bytes());
   CHECK(base != 0 && last <= static_cast<uint64_t>(this->member(member).mapping->bytes()));
-  return this->member(member).mapping->data() + base + static_cast<int64_t>(tile % slot_sets) * set_bytes_;
+  return this->member(member).mapping->data() + base;
+}
+
+std::byte* Lanes::stage(int member, uint64_t tile) const {
+  return tiles_of(member) + static_cast<int64_t>(tile % slot_sets) * set_bytes_;
+}
+
+ShownSpan* Lanes::shown_spans(int member, uint32_t call) const {
+  return reinterpret_cast<ShownSpan*>(tiles_of(member) + slot_sets * set_bytes_) + ring_index(call) * most_shown_spans;
 }
 
 void ring_bell(ArenaHead& head) {

@@ -50,11 +50,13 @@ class Lanes {
   std::byte* at(int member, uint64_t offset) const;         // an address in member's arena; null when out of bounds
   uint64_t place_of(const void* data, int64_t bytes) const;  // in this rank's arena, + 1; 0: it lies elsewhere
 
-  // Stage slots. They are taken in the owner's arena on the first call that needs them.
+  // Stage slots, and behind them the spans that a member shows. They are taken in the owner's arena on the first call that
+  // needs them.
   Status ensure_tiles(Arena& arena);
   void drop_tiles(Arena& arena);
   int64_t set_bytes() const { return set_bytes_; }
   std::byte* stage(int member, uint64_t tile) const;  // the set that running tile number `tile` uses
+  ShownSpan* shown_spans(int member, uint32_t call) const;
 
   // After something was published: rings the bell of every member that sleeps.
   void wake_peers() const;
@@ -64,6 +66,8 @@ class Lanes {
 
  private:
   void order_before_sleepers() const;
+  int64_t tiles_bytes() const { return slot_sets * set_bytes_ + layout_.ring * shown_spans_bytes; }
+  std::byte* tiles_of(int member) const;
 
   LaneLayout layout_;
   int me_;

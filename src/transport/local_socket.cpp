@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/check.hpp"
+#include "base/interrupt.hpp"
 
 namespace unisono {
 namespace {
@@ -133,11 +134,12 @@ Result<Received> receive_message(const Descriptor& socket, std::span<std::byte> 
 }
 
 bool wait_readable(const Descriptor& socket, const Deadline& deadline) {
+  InterruptWatch interrupts;
   while (true) {
     int64_t remaining = deadline.remaining_ns();
-    if (remaining <= 0) return false;
+    if (remaining <= 0 || interrupts.tripped()) return false;
     pollfd waiting{socket.number(), POLLIN, 0};
-    int milliseconds = static_cast<int>(std::min<int64_t>(remaining / 1'000'000 + 1, 1000));
+    int milliseconds = static_cast<int>(std::min<int64_t>(remaining / 1'000'000 + 1, 100));
     if (poll(&waiting, 1, milliseconds) > 0) return true;
   }
 }

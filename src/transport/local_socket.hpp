@@ -43,7 +43,7 @@ struct Received {
 };
 Result<Received> receive_message(const Descriptor& socket, std::span<std::byte> bytes);
 
-// Waits until the descriptor can be read; false when the deadline passed first.
+// Waits until the descriptor can be read; false when the deadline passed first, or the thread was interrupted.
 bool wait_readable(const Descriptor& socket, const Deadline& deadline);
 
 }  // namespace unisono

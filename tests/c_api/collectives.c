@@ -158,6 +158,43 @@ void try_collectives(const unisono_group* group, int async, int64_t count) {
   expect_ok(unisono_monitored_barrier(group, 0), "monitored_barrier");
 }
 
+/* Two tensors, the second half as long; in one buffer each way, that of the second behind that of the first. */
+static void try_coalesced(const unisono_group* group, int async, int64_t count) {
+  const int64_t half = count / 2;
+  const void* sources[2];
+  void* places[2];
+  int64_t counts[2];
+  int rank, form;
+  counts[0] = count - half;
+  counts[1] = half;
+  for (form = 0; form < 2; ++form) { /* the second time in place */
+    fill(input, ranks * count);
+    clear(ranks * count);
+    sources[0] = input;
+    sources[1] = input + counts[0];
+    places[0] = output;
+    places[1] = output + ranks * counts[0];
+    if (form == 1) fill(output + me * counts[0], counts[0]);
+    for (rank = 0; rank < half && form == 1; ++rank) output[ranks * counts[0] + me * half + rank] = given(me, counts[0] + rank);
+    expect_finished(unisono_all_gather_into_tensor_coalesced(form == 0 ? sources : NULL, places, counts, 2, UNISONO_INT32, group,
+                                                             place_of_work(async)),
+                    "all_gather_into_tensor_coalesced");
+    for (rank = 0; rank < ranks; ++rank)
+      expect(holds_given(output + rank * counts[0], rank, 0, counts[0]) &&
+                 holds_given(output + ranks * counts[0] + rank * half, rank, counts[0], half),
+             "what all_gather_into_tensor_coalesced gave");
+  }
+  sources[1] = input + ranks * counts[0];
+  places[1] = output + counts[0];
+  clear(ranks * count);
+  expect_finished(unisono_reduce_scatter_tensor_coalesced(sources, places, counts, 2, UNISONO_INT32, UNISONO_SUM, group,
+                                                          place_of_work(async)),
+                  "reduce_scatter_tensor_coalesced");
+  expect(holds_sums(output, ranks - 1, me * counts[0], counts[0]) &&
+             holds_sums(output + counts[0], ranks - 1, ranks * counts[0] + me * half, half),
+         "what reduce_scatter_tensor_coalesced gave");
+}
+
 void try_lists(const unisono_group* group, int async, int64_t count) {
   void* places[MOST_RANKS];
   const void* sources[MOST_RANKS];
@@ -204,6 +241,7 @@ void try_lists(const unisono_group* group, int async, int64_t count) {
   expect_finished(unisono_all_reduce_coalesced(places, counts, 2, UNISONO_INT32, UNISONO_SUM, group, place_of_work(async)),
                   "all_reduce_coalesced");
   expect(holds_sums(output, ranks - 1, 0, count) && holds_sums(apart, ranks - 1, 0, 2 * count), "what all_reduce_coalesced gave");
+  try_coalesced(group, async, count);
 }
 
 static double reduced(unisono_op op) {

@@ -9,6 +9,8 @@ static int32_t memory[64];
 void try_before_init(void) {
   int number = -2;
   unisono_group* group = NULL;
+  unisono_prepared* prepared = NULL;
+  void* shared = NULL;
   expect(unisono_version() == 10000 * UNISONO_VERSION_MAJOR + 100 * UNISONO_VERSION_MINOR + UNISONO_VERSION_PATCH, "the version");
   expect(strcmp(unisono_last_error(), "") == 0, "no error yet");
   expect(unisono_is_initialized() == 0, "not initialized");
@@ -23,6 +25,9 @@ void try_before_init(void) {
   expect_error(unisono_group_new(NULL, 0, NULL, 0, &group), UNISONO_STATE_ERROR, "unisono_group_new", "group_new before init");
   expect_error(unisono_group_agree(NULL, 1, 0, &number), UNISONO_STATE_ERROR, "unisono_init()", "agree before init");
   expect_error(unisono_send(memory, 1, UNISONO_INT32, 0, 0, NULL, NULL), UNISONO_STATE_ERROR, "unisono_send", "send before init");
+  expect_error(unisono_prepare_barrier(NULL, &prepared), UNISONO_STATE_ERROR, "unisono_prepare_barrier", "prepare before init");
+  expect_error(unisono_batch_send_recv(NULL, 0, NULL, NULL), UNISONO_STATE_ERROR, "unisono_batch", "a batch before init");
+  expect_error(unisono_shared_alloc(1, UNISONO_INT32, &shared), UNISONO_STATE_ERROR, "unisono_init()", "memory before init");
   expect_error(unisono_finalize(), UNISONO_STATE_ERROR, "never joined", "finalize before init");
   expect_error(unisono_init_with(5, -1, NULL, 0), UNISONO_ARGUMENT_ERROR, "rank", "init_with a rank and no size");
   expect_error(unisono_init_with(-1, -1, NULL, -1), UNISONO_ARGUMENT_ERROR, "timeout_s is -1", "init_with a negative timeout");
@@ -124,6 +129,20 @@ void try_bad_arguments_of_lists(void) {
   expect_refused(unisono_all_reduce_coalesced(places, counts, -1, type, UNISONO_SUM, NULL, NULL), "tensor_count is -1",
                  "coalesced, negative");
   expect_refused(unisono_all_reduce_coalesced(places, counts, 0, type, UNISONO_SUM, NULL, NULL), "empty", "coalesced, none");
+  expect_refused(unisono_all_gather_into_tensor_coalesced(sources, NULL, counts, 1, type, NULL, NULL),
+                 "outputs is a null pointer", "a coalesced all_gather into NULL");
+  expect_refused(unisono_all_gather_into_tensor_coalesced(sources, places, NULL, 1, type, NULL, NULL), "counts is a null pointer",
+                 "a coalesced all_gather without counts");
+  expect_refused(unisono_all_gather_into_tensor_coalesced(sources, places, negative, 1, type, NULL, NULL), "shape (-1)",
+                 "a coalesced all_gather of negative counts");
+  expect_refused(unisono_all_gather_into_tensor_coalesced(sources, places, counts, -1, type, NULL, NULL), "tensor_count is -1",
+                 "a coalesced all_gather of a negative number");
+  expect_refused(unisono_reduce_scatter_tensor_coalesced(NULL, places, counts, 1, type, UNISONO_SUM, NULL, NULL),
+                 "inputs is a null pointer", "a coalesced reduce_scatter of NULL");
+  expect_refused(unisono_reduce_scatter_tensor_coalesced(sources, places, counts, 0, type, UNISONO_SUM, NULL, NULL), "empty",
+                 "a coalesced reduce_scatter of none");
+  expect_refused(unisono_reduce_scatter_tensor_coalesced(sources, places, counts, 1, type, 99, NULL, NULL), "op is number 99",
+                 "a coalesced reduce_scatter with no op");
   if (world_rank == 0)
     expect_refused(unisono_scatter(NULL, m, 1, type, 0, NULL, NULL), "scatter_list must be given", "scatter of no list");
   else

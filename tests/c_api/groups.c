@@ -116,6 +116,8 @@ void try_outside(void) {
   if (world_rank != 0) expect_ok(unisono_send(data, 1, UNISONO_INT32, 5, 0, alone, NULL), "send outside");
   if (world_rank != 0) expect_ok(unisono_recv(data, 1, UNISONO_INT32, 5, 0, &number, alone, NULL), "recv outside");
   expect_ok(unisono_monitored_barrier(alone, 0), "monitored_barrier outside");
+  if (world_rank != 0) try_batches_outside(alone);
+  if (world_rank != 0) try_prepared_outside(alone);
   expect_ok(unisono_group_destroy(alone), "group_destroy inside and outside");
 }
 

@@ -87,6 +87,94 @@ void try_letters(const unisono_group* group) {
   expect_ok(unisono_barrier(group, NULL), "nobody leaves while rank 0 waits for anybody");
 }
 
+static unisono_letter letter_of(int kind, void* tensor, int64_t count, int peer, int tag) {
+  unisono_letter made;
+  made.kind = kind;
+  made.dtype = UNISONO_INT32;
+  made.tensor = tensor;
+  made.count = count;
+  made.group_peer = peer;
+  made.tag = tag;
+  return made;
+}
+
+static void expect_batch_refused(const unisono_letter* letters, const unisono_group* group, const char* part, const char* what) {
+  unisono_work* works[2];
+  works[0] = works[1] = (unisono_work*)letter;
+  expect_error(unisono_batch_send_recv(letters, 2, group, works), UNISONO_ARGUMENT_ERROR, part, what);
+  expect(works[0] == NULL && works[1] == NULL, "no works after an error");
+}
+
+/* Everybody to everybody, but itself: first all receives, then all sends, so that only together can they go on. */
+static void try_exchange(const unisono_group* group, int me, int ranks, int64_t count, int waits) {
+  static int32_t mine[MOST_COUNT];
+  unisono_letter letters[2 * MOST_RANKS];
+  unisono_work* works[2 * MOST_RANKS] = {NULL};
+  int64_t index;
+  int rank, length = 0, number, source = -2;
+  for (index = 0; index < count; ++index) mine[index] = given(me, index);
+  for (rank = 0; rank < ranks; ++rank)
+    if (rank != me) letters[length++] = letter_of(UNISONO_RECV, letter[rank], count, rank, 7);
+  for (rank = 0; rank < ranks; ++rank)
+    if (rank != me) letters[length++] = letter_of(UNISONO_SEND, mine, count, rank, 7);
+  expect_ok(unisono_batch_send_recv(letters, length, group, waits ? NULL : works), "batch_send_recv");
+  for (number = 0; number < length && !waits; ++number) {
+    expect_ok(unisono_work_wait(works[number], 0), "waiting for a letter of a batch");
+    expect_ok(unisono_work_source(works[number], &source), "the source of a letter of a batch");
+    expect(source == (number < length / 2 ? letters[number].group_peer : -1), "who sent a letter of a batch");
+    unisono_work_free(works[number]);
+  }
+  for (rank = 0; rank < ranks; ++rank)
+    if (rank != me) expect(holds(letter[rank], rank, count), "what a batch gave");
+}
+
+void try_batches(const unisono_group* group) {
+  unisono_letter letters[2];
+  int me = -1, ranks = -1, other, waits;
+  expect_ok(unisono_group_rank(group, &me), "group_rank");
+  expect_ok(unisono_group_size(group, &ranks), "group_size");
+  other = (me + 1) % ranks;
+  expect_ok(unisono_batch_send_recv(NULL, 0, group, NULL), "a batch of nothing");
+  expect_error(unisono_batch_send_recv(NULL, 1, group, NULL), UNISONO_ARGUMENT_ERROR, "letters is a null pointer",
+               "a NULL batch");
+  expect_error(unisono_batch_send_recv(letters, -1, group, NULL), UNISONO_ARGUMENT_ERROR, "letter_count is -1",
+               "a batch of less than nothing");
+  if (ranks == 1) return;
+  /* The first of them is as it should be, and is not sent: the exchange below would find it. */
+  letters[0] = letter_of(UNISONO_SEND, letter[0], 1, other, 7);
+  letters[1] = letter_of(2, letter[1], 1, other, 7);
+  expect_batch_refused(letters, group, "kind is 2", "a letter of no kind");
+  letters[1] = letter_of(UNISONO_RECV, letter[1], 1, me, 7);
+  expect_batch_refused(letters, group, "this rank itself", "a letter to oneself");
+  letters[1] = letter_of(UNISONO_SEND, letter[1], 1, UNISONO_ANY_SOURCE, 7);
+  expect_batch_refused(letters, group, "group_peer is -1", "a letter to anybody");
+  letters[1] = letter_of(UNISONO_RECV, NULL, 1, other, 7);
+  expect_batch_refused(letters, group, "null pointer", "a letter into NULL");
+  letters[1] = letter_of(UNISONO_RECV, letter[1], 1, other, 7);
+  letters[1].dtype = 55;
+  expect_batch_refused(letters, group, "dtype is number 55", "a letter of no dtype");
+  for (waits = 0; waits < 2; ++waits) {
+    try_exchange(group, me, ranks, 3, waits);
+    try_exchange(group, me, ranks, MOST_COUNT, waits);
+  }
+}
+
+/* Outside the group there is a work for each, and all are over. */
+void try_batches_outside(const unisono_group* group) {
+  unisono_letter letters[2];
+  unisono_work* works[2] = {NULL, NULL};
+  int number;
+  letters[0] = letter_of(UNISONO_SEND, letter[0], 1, 0, 0);
+  letters[1] = letter_of(UNISONO_RECV, letter[1], 1, 0, 0);
+  expect_ok(unisono_batch_send_recv(letters, 2, group, NULL), "a batch outside");
+  expect_ok(unisono_batch_send_recv(letters, 2, group, works), "a batch with works outside");
+  for (number = 0; number < 2; ++number) {
+    expect(works[number] != NULL, "a work of a batch outside");
+    expect_ok(unisono_work_wait(works[number], 0), "which is over");
+    unisono_work_free(works[number]);
+  }
+}
+
 /* A wait that gives up leaves the call as it is: rank 0 waits for a barrier that the others enter once it has given up.
  */
 static void try_giving_up(void) {

@@ -83,46 +83,32 @@ static void try_everything(void) {
         try_lists(groups[which], async, counts[size]);
       }
     try_letters(groups[which]);
+    try_batches(groups[which]);
+    try_prepared(groups[which]);
   }
   expect_ok(unisono_group_destroy(reversed), "group_destroy");
   try_numbers();
   try_works();
+  try_shared_memory();
   try_groups();
   try_outside();
   try_bad_arguments();
   try_bad_arguments_of_lists();
   try_differences();
   try_broken_groups();
+  try_deadlines();
 }
 
-/* A world may be left and joined again; a group of the first world can only be freed in the second. */
-static void try_a_second_world(void) {
-  unisono_group* old = NULL;
-  int32_t sum = 1;
-  expect_ok(unisono_group_new(NULL, 0, NULL, 0, &old), "a group that outlives its world");
-  expect(unisono_is_initialized() == 1, "is_initialized before finalize");
-  expect_ok(unisono_finalize(), "finalize");
-  expect(unisono_is_initialized() == 0, "is_initialized after finalize");
-  expect_error(unisono_finalize(), UNISONO_STATE_ERROR, "left already", "a second finalize");
-  expect_error(unisono_all_reduce(NULL, &sum, 1, UNISONO_INT32, UNISONO_SUM, old, NULL), UNISONO_STATE_ERROR, "destroyed",
-               "all_reduce on a group whose world was left");
-  expect_ok(unisono_group_destroy(old), "destroying a group whose world was left");
-  expect_ok(unisono_init_with(world_rank, world_size, NULL, 30), "init_with, after finalize");
-  expect_ok(unisono_init(), "init of a world that is there");
-  expect_error(unisono_init_with(world_rank, world_size + 1, NULL, 0), UNISONO_STATE_ERROR, "joined already",
-               "init_with another size");
-  find_place();
-  expect_ok(unisono_all_reduce(NULL, &sum, 1, UNISONO_INT32, UNISONO_SUM, NULL, NULL), "all_reduce in the second world");
-  expect(sum == world_size, "the sum in the second world");
-  expect_ok(unisono_finalize(), "finalize of the second world");
-}
-
-int main(void) {
+int main(int argument_count, char** arguments) {
+  if (argument_count != 2) {
+    fprintf(stderr, "usage: c_api_ranks INIT_METHOD\n");
+    return EXIT_FAILURE;
+  }
   try_before_init();
   expect_ok(unisono_init(), "init");
   find_place();
   try_everything();
-  try_a_second_world();
+  try_worlds(arguments[1]);
   printf("%d of %d checks held\n", checks - failures, checks);
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -26,7 +26,13 @@ void try_collectives(const unisono_group* group, int async, int64_t count);
 void try_lists(const unisono_group* group, int async, int64_t count);
 void try_numbers(void);
 void try_letters(const unisono_group* group);
+void try_batches(const unisono_group* group);
+void try_batches_outside(const unisono_group* group);
 void try_works(void);
+void try_prepared(const unisono_group* group);
+void try_prepared_outside(const unisono_group* group);
+void try_shared_memory(void);
+void try_deadlines(void);
 void try_groups(void);
 void try_outside(void);
 void try_broken_groups(void);
@@ -34,5 +40,6 @@ void try_bad_arguments(void);
 void try_bad_arguments_of_lists(void);
 void try_differences(void);
 void try_before_init(void);
+void try_worlds(const char* init_method);
 
 #endif

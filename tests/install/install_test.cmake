@@ -33,10 +33,10 @@ function(snippet page name result)
   set(${result} "${rest}\n" PARENT_SCOPE)
 endfunction()
 
-# Builds a page's program in a directory of its own and runs it as the page says; `output` is what it printed.
-function(try_page page program)
+# Builds a page's programs in a directory of their own and runs them as the page says; `output` is what they printed.
+function(try_page page programs)
   file(MAKE_DIRECTORY ${outside})
-  foreach(name ${program} CMakeLists.txt)
+  foreach(name ${programs} CMakeLists.txt)
     snippet(${page} ${name} text)
     file(WRITE ${outside}/${name} "${text}")
   endforeach()
@@ -69,11 +69,13 @@ endforeach()
 
 if(c_compiler)
   set(outside ${scratch}/outside_in_c)
-  try_page(docs/c.md main.c -D CMAKE_C_COMPILER=${c_compiler} "-D CMAKE_C_FLAGS=-Wall -Wextra -Werror -pedantic")
+  try_page(docs/c.md "main.c;again.c" -D CMAKE_C_COMPILER=${c_compiler} "-D CMAKE_C_FLAGS=-Wall -Wextra -Werror -pedantic")
   foreach(rank RANGE 3)
+    math(EXPR left "(${rank} + 3) % 4")
     if(NOT output MATCHES "\\[${rank}\\] rank ${rank} of 4: sum 6, max 3\n" OR
-       NOT output MATCHES "\\[${rank}\\] ArgumentError: group_src is 4, and the group has 4 ranks\n")
-      message(FATAL_ERROR "Rank ${rank} of the program in docs/c.md did not print what the page says.")
+       NOT output MATCHES "\\[${rank}\\] ArgumentError: group_src is 4, and the group has 4 ranks\n" OR
+       NOT output MATCHES "\\[${rank}\\] rank ${rank}: sum 14, from the left ${left}\n")
+      message(FATAL_ERROR "Rank ${rank} of a program in docs/c.md did not print what the page says.")
     endif()
   endforeach()
 endif()

@@ -45,7 +45,7 @@ def check_headers_stand_alone(tree, build):
     """Every header compiles alone, and twice. What has compiled is remembered, so that a second run is quick."""
     memory = build.directory / "tidy_headers"
     memory.mkdir(exist_ok=True)
-    headers = [path for path in tree.cpp()
+    headers = [path for path in tree.cpp("src/", "include/", "tools/", "tests/")  # bindings need what only their builds have
                if path.endswith((".hpp", ".h")) and not is_first_in_its_source(tree, build, path)]
 
     def fault_of(header):

@@ -18,8 +18,9 @@ DTYPE_SWITCHES = "src/kernels/"
 # Files that may hold mutable globals → why.
 GLOBALS = {
     "src/dialects/default_world.cpp": "the default World",
-    "src/dialects/c_api.cpp": "what C has no object for: a thread's last error, and the ops that were made",
+    "src/dialects/c_api.cpp": "what C has no object for: a thread's last error and deadline, made ops, shared memory",
     "src/transport/arena.cpp": "which memory this process has mapped: ranks that are its threads share the mappings",
+    "src/base/interrupt.cpp": "whom to ask whether a thread that waits was interrupted: signals concern the process",
     "src/base/fault_point.cpp": "where this process is to die; used by test builds only",
 }
 

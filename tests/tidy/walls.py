@@ -55,8 +55,10 @@ def fault_of_project_include(path, name):
     target = name.split("/")[0]
     if target == "unisono":
         return None
+    if target in ("python", "torch_backend") and path.startswith(target + "/"):
+        return None
     if path.startswith(("include/", "python/", "torch_backend/")):
-        return f'"{name}": what users compile against includes unisono/ only'
+        return f'"{name}": bindings and what users compile against include unisono/ only'
     if target not in LAYERS and target not in ("tools", "tests"):
         return f'"{name}": write the path from src/ (or from the root, for tools/ and tests/)'
     if target in ("tools", "tests"):

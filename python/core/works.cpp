@@ -1,0 +1,98 @@
+// Works: waiting, and who keeps the arrays of a call whose Work was dropped.
+#include <nanobind/stl/optional.h>
+
+#include <list>
+
+#include "python/core/calls.hpp"
+
+namespace unisono::python {
+namespace {
+
+// Of works that were dropped while their call went on. Under the GIL; never destroyed, since Python may be gone by then.
+struct Orphan {
+  WorkPtr work;
+  std::vector<Array> arrays;
+};
+std::list<Orphan>& orphans() {
+  static auto* const all = new std::list<Orphan>;
+  return *all;
+}
+
+}  // namespace
+
+void forget_finished() {
+  for (auto orphan = orphans().begin(); orphan != orphans().end();) {
+    if (!orphan->work->is_completed()) {
+      ++orphan;
+      continue;
+    }
+    const Orphan last = std::move(*orphan);  // its arrays may run Python when they go, and so come here again
+    orphans().erase(orphan);
+    orphan = orphans().begin();
+  }
+}
+
+PythonWork::PythonWork(WorkPtr work, std::vector<Array> arrays, nb::object result)
+    : work_(std::move(work)), arrays_(std::move(arrays)), result_(std::move(result)) {
+  if (!orphans().empty()) forget_finished();
+}
+
+PythonWork::~PythonWork() {
+  if (work_ && !work_->is_completed()) orphans().push_back({std::move(work_), std::move(arrays_)});
+}
+
+void PythonWork::finish() {
+  for (Array& array : arrays_) {
+    if (!array.copied_from) continue;
+    copy_back(array);
+    array.copied_from = nb::object();
+  }
+}
+
+bool PythonWork::wait(nb::handle timeout) {
+  const std::optional<double> timeout_s = seconds_of(timeout);
+  if (!work_) return true;
+  released([&] { return work_->wait(timeout_s); });
+  finish();
+  return true;
+}
+
+nb::object PythonWork::exception() const {
+  const Status status = work_ ? work_->exception() : Status();
+  return status.ok() ? nb::none() : exception_of(status);
+}
+
+nb::object PythonWork::result() {
+  if (!is_completed()) fail(ErrorCode::state, "result() was asked of a call that is not over: wait() first");
+  finish();
+  if (result_) return result_;
+  nb::list tensors;
+  for (const Array& array : arrays_)
+    if (array.written) tensors.append(array.owner);
+  return tensors;
+}
+
+std::optional<double> seconds_of(nb::handle timeout) {
+  if (timeout.is_none()) return std::nullopt;
+  if (nb::hasattr(timeout, "total_seconds")) return nb::cast<double>(timeout.attr("total_seconds")());
+  double seconds = 0;
+  if (!nb::try_cast(timeout, seconds))
+    fail(ErrorCode::argument_type, "timeout is a " + nb::cast<std::string>(nb::str(timeout.type().attr("__name__"))) +
+                                       "; give seconds or a datetime.timedelta");
+  return seconds;
+}
+
+void bind_works(nb::module_& module) {
+  nb::class_<PythonWork>(module, "Work", "What an asynchronous call returns: wait for it before you read its result.")
+      .def("wait", &PythonWork::wait, nb::arg("timeout") = nb::none(),
+           "Blocks until the call is over; True, or raises the call's error. A timeout (seconds or a timedelta) that expires raises "
+           "TimeoutError and leaves the call running: it may be waited for again.")
+      .def("is_completed", &PythonWork::is_completed, "Whether the call is over.")
+      .def("is_success", &PythonWork::is_success, "Whether the call is over and ended well.")
+      .def("exception", &PythonWork::exception, "The error of a call that failed; None while it runs and after success.")
+      .def("result", &PythonWork::result, "The arrays that the call wrote, once it is over.")
+      .def("source_rank", &PythonWork::source_rank, "Of a receive that is over: who sent it.");
+  module.def("forget_finished", &forget_finished);
+}
+
+}  // namespace unisono::python

@@ -1,0 +1,58 @@
+"""Unisono: the ranks of a job sum, gather, scatter and exchange arrays together.
+
+Two dialects over one core: `unisono.distributed` has the shape of torch.distributed, `unisono.comm_func` and
+`unisono.communication` that of MindSpore. Both take NumPy arrays, torch and MindSpore tensors, and whatever has DLPack or
+a buffer; none of those is needed to import this package. `import unisono.torch` makes Unisono a backend of
+torch.distributed itself.
+
+    import numpy
+    import unisono.distributed as dist
+
+    dist.init_process_group()               # as the launcher says: unisono run -n 4 python3 program.py
+    data = numpy.full(3, float(dist.get_rank()))
+    dist.all_reduce(data)                   # in place, on every rank
+    dist.destroy_process_group()
+"""
+import atexit as _atexit
+
+from unisono import _core
+from unisono._errors import (ArgumentError, ArgumentTypeError, AuthError, CorruptionError, Error, InitError, InternalError,
+                             MemoryError, MismatchError, PeerArgumentError, PeerLostError, ProtocolError, ResourceError,
+                             RevokedError, StateError, StoreLostError, TimeoutError, VersionError)
+from unisono import comm_func, communication, distributed
+
+__version__ = _core.__version__
+
+
+def empty_shared(shape, dtype="float32", kind="numpy"):
+    """A new array in memory that all ranks of this machine have mapped: collectives read it where it lies, with no staging.
+
+    `kind` is "numpy" or "torch". The world must have been joined.
+    """
+    return zeros_shared(shape, dtype, kind)  # fresh memory is zero
+
+
+def zeros_shared(shape, dtype="float32", kind="numpy"):
+    """As empty_shared, and the array holds zeros.
+
+    >>> import unisono
+    >>> unisono.distributed.init_process_group(rank=0, world_size=1)
+    >>> array = unisono.zeros_shared((2, 3), "float64")
+    >>> array.shape, array.dtype.name, float(array.sum())
+    ((2, 3), 'float64', 0.0)
+    >>> unisono.distributed.destroy_process_group()
+    """
+    if kind not in ("numpy", "torch"):
+        raise ArgumentError(f'kind is {kind!r}; it is "numpy" or "torch"')
+    sizes = [shape] if isinstance(shape, int) else list(shape)
+    return _core.alloc_shared(sizes, dtype, kind)
+
+
+@_atexit.register
+def _leave():
+    """Ends what is still under way, so that nothing writes into arrays that go away with the interpreter."""
+    try:
+        if _core.is_initialized():
+            _core.destroy_process_group(None)
+    except Error:
+        pass  # after a fork, or a second time: this process has nothing to leave

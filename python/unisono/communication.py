@@ -1,0 +1,107 @@
+"""The shape of mindspore.communication: joining the world, and groups by name. See unisono.comm_func for the functions.
+
+Both dialects share one world: whichever is initialised second finds it there.
+"""
+from unisono._core import communication as _core
+from unisono import _core as _whole
+
+__all__ = ["GlobalComm", "ReduceOp", "comm_func", "create_group", "destroy_group", "get_group_rank_from_world_rank",
+           "get_group_size", "get_local_rank", "get_local_rank_size", "get_process_group_ranks", "get_rank",
+           "get_world_rank_from_group_rank", "init", "release"]
+
+
+class ReduceOp:
+    """The names of the reductions: strings, as in MindSpore."""
+
+    SUM = "sum"
+    MAX = "max"
+    MIN = "min"
+    PROD = "prod"
+    AVG = "avg"    # from here on: extensions
+    BAND = "band"
+    BOR = "bor"
+    BXOR = "bxor"
+
+
+class _GlobalCommType(type):
+    @property
+    def INITED(cls):
+        """Whether the world was joined."""
+        return _whole.is_initialized()
+
+
+class GlobalComm(metaclass=_GlobalCommType):
+    """What is common to all ranks."""
+
+    BACKEND = "unisono"
+    WORLD_COMM_GROUP = "hccl_world_group"
+
+
+def init(backend_name=None):
+    """Joins the world as the launcher says; a second call finds it there. `backend_name` is taken and ignored.
+
+    >>> init()
+    >>> get_rank(), get_group_size(), get_process_group_ranks()
+    (0, 1, [0])
+    >>> release()
+    """
+    _core.init()
+
+
+def release():
+    """Leaves the world."""
+    _core.release()
+
+
+def get_rank(group=GlobalComm.WORLD_COMM_GROUP):
+    """This rank, in the group."""
+    return _core.get_rank(group)
+
+
+def get_group_size(group=GlobalComm.WORLD_COMM_GROUP):
+    """How many ranks the group has."""
+    return _core.get_group_size(group)
+
+
+def get_local_rank(group=GlobalComm.WORLD_COMM_GROUP):
+    """This rank among those of the group that are on this machine."""
+    return _core.get_local_rank(group)
+
+
+def get_local_rank_size(group=GlobalComm.WORLD_COMM_GROUP):
+    """How many ranks of the group are on this machine."""
+    return _core.get_local_rank_size(group)
+
+
+def create_group(group, rank_ids, options=None):
+    """Makes a group of these ranks under this name; its members call this. `options` is taken and ignored."""
+    _core.create_group(group, list(rank_ids))
+
+
+def destroy_group(group):
+    """Leaves the group."""
+    _core.destroy_group(group)
+
+
+def get_world_rank_from_group_rank(group, group_rank_id):
+    """The rank in the world of a rank of the group."""
+    return _core.get_world_rank_from_group_rank(group, group_rank_id)
+
+
+def get_group_rank_from_world_rank(world_rank_id, group):
+    """The rank in the group of a rank of the world."""
+    return _core.get_group_rank_from_world_rank(world_rank_id, group)
+
+
+def get_process_group_ranks(group=GlobalComm.WORLD_COMM_GROUP):
+    """The ranks of the world that are in the group, in its order."""
+    return _core.get_process_group_ranks(group)
+
+
+def __getattr__(name):
+    if name == "comm_func":  # as in mindspore.communication.comm_func; it imports this module
+        import unisono.comm_func
+        return unisono.comm_func
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+

@@ -1,0 +1,29 @@
+// Who writes: set_interrupt_check(), any thread. Order: release and acquire, so that what the check needs was made before it.
+#include "base/interrupt.hpp"
+
+#include <atomic>
+
+#include "base/clock.hpp"
+#include "unisono/binding.hpp"
+
+namespace unisono {
+namespace {
+
+std::atomic<InterruptCheck> interrupt_check{nullptr};
+
+}  // namespace
+
+void set_interrupt_check(InterruptCheck check) { interrupt_check.store(check, std::memory_order_release); }
+
+bool InterruptWatch::tripped() {
+  constexpr int64_t first_ns = 10'000'000, between_ns = 100'000'000;
+  const InterruptCheck check = interrupt_check.load(std::memory_order_acquire);
+  if (!check) return false;
+  const int64_t now = now_ns();
+  if (next_ns_ == 0) next_ns_ = now + first_ns;
+  if (now < next_ns_) return false;
+  next_ns_ = now + between_ns;
+  return check();
+}
+
+}  // namespace unisono

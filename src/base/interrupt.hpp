@@ -1,0 +1,17 @@
+// Asking, while a thread waits, whether it was interrupted: see unisono/binding.hpp.
+#pragma once
+
+#include <cstdint>
+
+namespace unisono {
+
+// One for each wait; not before it has lasted 10 ms, and then every 100 ms.
+class InterruptWatch {
+ public:
+  bool tripped();
+
+ private:
+  int64_t next_ns_ = 0;  // 0: not asked yet
+};
+
+}  // namespace unisono

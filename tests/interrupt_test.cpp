@@ -1,0 +1,154 @@
+// A thread that waits in the library can be interrupted, whatever it waits for; the other ranks are told.
+//
+// Who writes: a test says which thread is to be interrupted, before it makes that thread wait. Order: sequential, for
+// nothing here is fast.
+#include "unisono/binding.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/support/eventually.hpp"
+#include "tests/support/expect_error.hpp"
+#include "tests/support/test_world.hpp"
+#include "unisono/distributed.hpp"
+#include "unisono/store.hpp"
+
+namespace unisono::testing {
+namespace {
+
+std::atomic<std::thread::id> interrupted_thread;
+std::atomic<int> asked{0};
+
+bool is_interrupted() {
+  if (std::this_thread::get_id() != interrupted_thread.load()) return false;
+  ++asked;
+  return true;
+}
+
+class Interrupt : public ::testing::Test {
+ protected:
+  Interrupt() { set_interrupt_check(is_interrupted); }
+  ~Interrupt() override {
+    set_interrupt_check(nullptr);
+    interrupted_thread = std::thread::id();
+  }
+};
+
+void interrupt_me() { interrupted_thread = std::this_thread::get_id(); }
+
+void expect_interrupted(const std::function<void()>& call) { expect_error<RevokedError>({"rank 1 was interrupted"}, call); }
+
+// Rank 0 does not come, and rank 1 is interrupted while it waits; rank 2 is in the same call.
+void in_a_call_with_rank_0_missing(const std::function<void(GroupHandle)>& call) {
+  for_each_world(ranks(3), [&](TestWorld& world) {
+    GroupHandle doomed = distributed::new_group({0, 1, 2}), other = distributed::new_group({0, 1, 2});
+    if (world.rank() == 1) interrupt_me();
+    if (world.rank() == 0) {
+      EXPECT_TRUE(eventually([&] { return !doomed.group()->usable().ok(); }));
+    } else {
+      expect_interrupted([&] { call(doomed); });
+    }
+    if (world.rank() == 1) interrupted_thread = std::thread::id();
+    distributed::barrier({.group = other});
+  });
+}
+
+TEST_F(Interrupt, ends_a_call_and_tells_the_others) {
+  for (size_t count : {4, 100'000})
+    in_a_call_with_rank_0_missing([&](GroupHandle group) {
+      std::vector<float> data(count, 1);
+      distributed::all_reduce(view(data), {.group = group});
+    });
+}
+
+TEST_F(Interrupt, ends_waiting_for_a_work) {
+  in_a_call_with_rank_0_missing([&](GroupHandle group) {
+    std::vector<float> data(4, 1);
+    WorkPtr work = distributed::all_reduce(view(data), {.group = group, .async_op = true});
+    work->wait();
+  });
+}
+
+// The thread that turns the engine is another one than the one that is interrupted.
+TEST_F(Interrupt, ends_waiting_for_a_work_that_another_thread_turns) {
+  in_a_call_with_rank_0_missing([&](GroupHandle group) {
+    std::vector<float> data(4, 1);
+    WorkPtr work = distributed::all_reduce(view(data), {.group = group, .async_op = true});
+    std::thread other([&] { EXPECT_THROW(work->wait(), RevokedError); });
+    try {
+      work->wait();
+    } catch (...) {
+      other.join();
+      throw;
+    }
+    other.join();
+  });
+}
+
+TEST_F(Interrupt, ends_receiving) {
+  in_a_call_with_rank_0_missing([&](GroupHandle group) {
+    std::vector<float> data(4, 1);
+    distributed::recv(view(data), 0, {.group = group});
+  });
+  in_a_call_with_rank_0_missing([&](GroupHandle group) {
+    std::vector<float> data(4, 1);
+    distributed::irecv(view(data), 0, {.group = group})->wait();
+  });
+}
+
+TEST_F(Interrupt, ends_agreeing_and_breaks_nothing) {
+  for_each_world(ranks(2), [&](TestWorld& world) {
+    if (world.rank() == 1) {
+      interrupt_me();
+      expect_interrupted([] { distributed::agree(true); });
+      interrupted_thread = std::thread::id();
+    }
+    distributed::barrier();
+  });
+}
+
+TEST_F(Interrupt, ends_making_a_group_and_tells_the_others) {
+  for_each_world(ranks(3), [&](TestWorld& world) {
+    if (world.rank() == 1) interrupt_me();
+    if (world.rank() == 1) expect_interrupted([] { distributed::new_group({0, 1, 2}); });
+    if (world.rank() == 2) expect_error<RevokedError>({"rank 1"}, [] { distributed::new_group({0, 1, 2}); });
+    if (world.rank() == 1) interrupted_thread = std::thread::id();
+    distributed::barrier();
+  });
+}
+
+TEST_F(Interrupt, ends_joining) {
+  interrupt_me();
+  for (int rank : {0, 1}) {
+    asked = 0;
+    EXPECT_EQ(join_as(rank, 2, unique_job(), Worlds::test_settings()).status().code(), ErrorCode::init);
+    EXPECT_GT(asked, 0) << "it ended for another reason";
+  }
+}
+
+TEST_F(Interrupt, ends_waiting_for_a_store) {
+  interrupt_me();
+  expect_error<RevokedError>({"interrupted", "\"absent\""}, [] { distributed::HashStore().get("absent"); });
+}
+
+// Whoever says no is asked again and again, and the call goes on as if nothing had been.
+TEST_F(Interrupt, that_is_none_changes_nothing) {
+  static std::atomic<int> looks;
+  set_interrupt_check([] {
+    ++looks;
+    return false;
+  });
+  for_each_world(ranks(2).with(Kind::threads), [&](TestWorld& world) {
+    looks = 0;
+    distributed::barrier();
+    if (world.rank() == 0) {
+      EXPECT_TRUE(eventually([&] { return looks > 1; }));
+    }
+    distributed::barrier();
+  });
+}
+
+}  // namespace
+}  // namespace unisono::testing
