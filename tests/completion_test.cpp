@@ -10,6 +10,7 @@
 #include "tests/support/expect_error.hpp"
 #include "tests/support/outcomes.hpp"
 #include "tests/support/test_world.hpp"
+#include "unisono/comm_func.hpp"
 #include "unisono/distributed.hpp"
 
 namespace unisono {
@@ -105,6 +106,17 @@ TEST(OnCompletion, of_a_call_that_is_over_is_called_at_once) {
     work->on_completion([&] { caller = std::this_thread::get_id(); });
     EXPECT_EQ(caller, std::this_thread::get_id());
     testing::expect_error<StateError>({"on_completion", "takes one"}, [&] { work->on_completion([] {}); });
+  });
+}
+
+TEST(OnCompletion, works_on_comm_func_handles_too) {
+  for_each_world(ranks(2), [](TestWorld&) {
+    const std::vector<int32_t> data(10, 1);
+    auto [output, handle] = comm_func::all_reduce(view(data), {.async_op = true});
+    std::atomic<bool> called{false};
+    handle->on_completion([&] { called.store(true); });
+    EXPECT_TRUE(eventually([&] { return called.load(); }));
+    EXPECT_EQ(output.to_vector<int32_t>(), std::vector<int32_t>(10, 2));
   });
 }
 

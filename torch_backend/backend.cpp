@@ -1,6 +1,6 @@
 // The life of a backend: joining, leaving, groups of groups, collecting calls. The calls themselves: collectives.cpp,
 // coalesced.cpp, letters.cpp and sparse.cpp.
-#include "backend.hpp"
+#include "torch_backend/backend.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/ops/from_blob.h>
@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <set>
 
-#include "completion_pool.hpp"
-#include "errors.hpp"
-#include "numbers.hpp"
+#include "torch_backend/completion_pool.hpp"
+#include "torch_backend/errors.hpp"
+#include "torch_backend/numbers.hpp"
 #include "unisono/shared_tensor.hpp"
 
 namespace unisono::torch_backend {

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "membership.hpp"
-#include "work.hpp"
+#include "torch_backend/membership.hpp"
+#include "torch_backend/work.hpp"
 
 namespace unisono::torch_backend {
 

@@ -1,7 +1,7 @@
 // Calls on many tensors at once. The library takes tensors of one dtype in one call, so there is one for each dtype, in the
 // order in which they first come up: the same on all ranks.
-#include "numbers.hpp"
-#include "perform.hpp"
+#include "torch_backend/numbers.hpp"
+#include "torch_backend/perform.hpp"
 
 namespace unisono::torch_backend {
 namespace {

@@ -1,7 +1,7 @@
 // The collectives on one tensor or one list of tensors a rank. Each says what it borrows and which call of the library it is;
 // the rest is perform().
-#include "numbers.hpp"
-#include "perform.hpp"
+#include "torch_backend/numbers.hpp"
+#include "torch_backend/perform.hpp"
 
 namespace unisono::torch_backend {
 

@@ -1,5 +1,5 @@
 // Threads for callbacks; see completion_pool.hpp.
-#include "completion_pool.hpp"
+#include "torch_backend/completion_pool.hpp"
 
 #include <pthread.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // Sends and receives. Torch waits for the Work of a blocking one itself, so all are posted.
-#include "perform.hpp"
+#include "torch_backend/perform.hpp"
 
 namespace unisono::torch_backend {
 

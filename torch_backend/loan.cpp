@@ -1,11 +1,11 @@
 // Borrowing tensors for a call; see loan.hpp.
-#include "loan.hpp"
+#include "torch_backend/loan.hpp"
 
 #include <ATen/Functions.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
-#include "errors.hpp"
-#include "numbers.hpp"
+#include "torch_backend/errors.hpp"
+#include "torch_backend/numbers.hpp"
 
 namespace unisono::torch_backend {
 namespace {

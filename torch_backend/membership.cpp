@@ -1,5 +1,5 @@
 // Joining and leaving the World; see membership.hpp.
-#include "membership.hpp"
+#include "torch_backend/membership.hpp"
 
 #include <c10/util/StringUtil.h>
 
@@ -7,7 +7,7 @@
 #include <mutex>
 #include <numeric>
 
-#include "store.hpp"
+#include "torch_backend/store.hpp"
 
 namespace unisono::torch_backend {
 namespace {

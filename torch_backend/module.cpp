@@ -6,8 +6,8 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
-#include "backend.hpp"
-#include "completion_pool.hpp"
+#include "torch_backend/backend.hpp"
+#include "torch_backend/completion_pool.hpp"
 
 namespace py = pybind11;
 using unisono::torch_backend::CompletionPool;

@@ -1,7 +1,7 @@
 // The two tables between torch's numbers and the library's.
-#include "numbers.hpp"
+#include "torch_backend/numbers.hpp"
 
-#include "errors.hpp"
+#include "torch_backend/errors.hpp"
 
 namespace unisono::torch_backend {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <ATen/record_function.h>
 
-#include "backend.hpp"
-#include "errors.hpp"
+#include "torch_backend/backend.hpp"
+#include "torch_backend/errors.hpp"
 
 namespace unisono::torch_backend {
 

@@ -3,7 +3,7 @@
 #include <ATen/Functions.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
-#include "perform.hpp"
+#include "torch_backend/perform.hpp"
 
 namespace unisono::torch_backend {
 namespace {

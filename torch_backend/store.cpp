@@ -1,5 +1,5 @@
 // Torch's stores, seen from the library; see store.hpp.
-#include "store.hpp"
+#include "torch_backend/store.hpp"
 
 #include <c10/util/Exception.h>
 

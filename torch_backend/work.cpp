@@ -1,5 +1,5 @@
 // Works and their futures; see work.hpp. Next: completion_pool.cpp.
-#include "work.hpp"
+#include "torch_backend/work.hpp"
 
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-#include "completion_pool.hpp"
-#include "errors.hpp"
+#include "torch_backend/completion_pool.hpp"
+#include "torch_backend/errors.hpp"
 
 namespace unisono::torch_backend {
 namespace {

@@ -15,8 +15,8 @@
 #include <mutex>
 #include <vector>
 
-#include "ledger.hpp"
-#include "loan.hpp"
+#include "torch_backend/ledger.hpp"
+#include "torch_backend/loan.hpp"
 #include "unisono/work.hpp"
 
 namespace unisono::torch_backend {

@@ -37,6 +37,7 @@ class CommHandle {
   void wait(std::optional<double> timeout_s = std::nullopt) { work_->wait(timeout_s); }
   bool is_completed() const { return work_->is_completed(); }
   Status exception() const { return work_->exception(); }
+  void on_completion(std::function<void()> function) { work_->on_completion(std::move(function)); }
 
  private:
   WorkPtr work_;

@@ -16,13 +16,13 @@ PACKAGE = HERE.parent
 TREE = PACKAGE.parent.parent  # where this is a checkout
 
 
-def first_with(name, *places):
-    """The first of the places that has a file of this name."""
+def first_with(pattern, *places):
+    """The first file like this in one of the places."""
     for place in places:
-        if place and (Path(place) / name).exists():
-            return Path(place)
+        for path in sorted(Path(place).glob(pattern)) if place else ():
+            return path.absolute()
     looked_in = "\n  ".join(str(place) for place in places if place)
-    sys.exit(f"unisono.torch build: {name} is in none of\n  {looked_in}")
+    sys.exit(f"unisono.torch build: {pattern} is in none of\n  {looked_in}")
 
 
 def arguments():
@@ -39,9 +39,9 @@ def arguments():
 
 def build(options, build_directory):
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    source = first_with("CMakeLists.txt", HERE / "src", TREE / "torch_backend")
+    source = first_with("torch_backend/CMakeLists.txt", HERE / "src", TREE)
     include = first_with("unisono/distributed.hpp", options.include, PACKAGE / "include", TREE / "include")
-    library = first_with("libunisono.so", options.lib, PACKAGE, TREE / "build" / "release")
+    library = first_with("libunisono.so*", options.lib, PACKAGE, TREE / "build" / "release")
     torch_folder = Path(torch.__file__).parent
     settings = {
         "CMAKE_BUILD_TYPE": "Release",
@@ -49,12 +49,12 @@ def build(options, build_directory):
         "TORCH_LIB": torch_folder / "lib",
         "PYTHON_INCLUDE": sysconfig.get_paths()["include"],
         "SUFFIX": suffix,
-        "UNISONO_INCLUDE": include.resolve(),
-        "UNISONO_LIB": library.resolve(),
+        "UNISONO_INCLUDE": include.parent.parent,
+        "UNISONO_LIBRARY": library,
         "CXX11_ABI": int(torch.compiled_with_cxx11_abi()),
     }
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
-    configure = ["cmake", "-S", source, "-B", build_directory, *generator, *(f"-D{name}={value}" for name, value in settings.items())]
+    configure = ["cmake", "-S", source.parent, "-B", build_directory, *generator, *(f"-D{name}={value}" for name, value in settings.items())]
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", build_directory, "-j", str(options.jobs)], check=True)
     options.output.mkdir(parents=True, exist_ok=True)

@@ -1,14 +1,16 @@
 """Joining and leaving, by every way there is, many times in one process; and what happens at exit."""
-import ctypes
 import os
 import re
 import subprocess
 import sys
 import textwrap
 
+import numpy
 import torch
 import torch.distributed as dist
 from ranks import CALLS_MAY_TAKE
+
+import unisono.distributed as ours
 
 JOIN_THEMSELVES = True
 
@@ -111,29 +113,37 @@ def case_beside_gloo_with_ranks_that_are_in_no_world(world):
 
 
 def case_in_a_world_that_is_there_already(world):
-    """Joined through the library's C functions, as any other part of the program might have."""
-    library = ctypes.CDLL(library_path())
-    assert library.unisono_init_with(world.rank, world.size, world.folder.encode(), ctypes.c_double(60)) == 0
+    """Joined by the library's own dialect, which goes on using it beside and after torch's groups."""
+    ours.init_process_group(init_method=f"file://{world.folder}/ours", rank=world.rank, world_size=world.size)
     for _ in range(2):
         world.join(name="already")
         check(world)
+        array = numpy.ones(3)
+        ours.all_reduce(array)
+        assert array[0] == world.size
         dist.barrier()
         dist.destroy_process_group()
-        assert library.unisono_is_initialized() == 1, "it was not ours to leave"
+        assert ours.is_initialized(), "it was not torch's to leave"
     try:
         dist.init_process_group("unisono", store=dist.HashStore(), rank=0, world_size=1)
     except dist.DistBackendError as error:
         assert str(error).startswith("StateError"), error
     else:
         raise AssertionError("that is another world")
-    assert library.unisono_finalize() == 0
+    ours.barrier()
+    ours.destroy_process_group()
 
 
-def library_path():
-    for line in open("/proc/self/maps"):
-        if "libunisono.so" in line:
-            return line.split(maxsplit=5)[5].strip()
-    raise AssertionError("libunisono.so is not loaded")
+def case_torchs_world_is_there_for_the_other_dialects(world):
+    world.join(name="others")
+    assert ours.get_rank() == world.rank and ours.get_world_size() == world.size
+    array = numpy.ones(3)
+    ours.all_reduce(array)
+    assert array[0] == world.size
+    check(world)
+    dist.barrier()
+    dist.destroy_process_group()
+    assert not ours.is_initialized()
 
 
 ENDINGS = {

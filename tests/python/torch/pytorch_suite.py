@@ -5,9 +5,9 @@
     python tests/python/torch/pytorch_suite.py --all --ranks 4     # all but those in pytorch_excluded.txt
     python tests/python/torch/pytorch_suite.py test_ddp_grad_div_uneven_inputs
 
-The suite asks for Gloo by name where it means "a backend of the CPU that can do this". The name that it is given here is
-"unisono" to torch and equal to "gloo" when compared with it, so those tests run too. What needs Gloo itself, or a GPU, is
-skipped by the suite or is in the list of exclusions, with the reason.
+The suite asks for Gloo or MPI by name where it means "a backend of the CPU that can do this". The name that it is given here
+is "unisono" to torch and equal to "gloo" and "mpi" when compared with them, so those tests run too. What needs Gloo itself, or
+a GPU, is skipped by the suite or is in the list of exclusions, with the reason.
 
 Each test starts its ranks anew, as processes that import this file: so all of this is at module level.
 """
@@ -22,16 +22,17 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 
 
-class AsGoodAsGloo(str):
-    """A backend's name that passes where the suite asks for Gloo."""
+class AnyOfTheCpu(str):
+    """A backend's name that passes where the suite asks for one of the CPU."""
 
     def __eq__(self, other):
-        return str.__eq__(self, other) or str.__eq__("gloo", other)
+        return str.__eq__(self, other) or other in ("gloo", "mpi")
 
     def __ne__(self, other):
         return not self == other
 
-    __hash__ = lambda self: hash("gloo")  # so that it is found in sets, too
+    def __hash__(self):
+        return hash("gloo")  # so that it is found in sets, too
 
 
 os.environ.setdefault("BACKEND", "unisono")
@@ -51,7 +52,7 @@ for feature in ("ddp", "subgroup", "plugin"):
 class Environment(dict):
     def __getitem__(self, name):
         value = dict.__getitem__(self, name)
-        return AsGoodAsGloo(value) if name == "BACKEND" else value
+        return AnyOfTheCpu(value) if name == "BACKEND" else value
 
 
 _environ, os.environ = os.environ, Environment(os.environ)  # the suite reads its backend's name when it is imported

@@ -53,4 +53,4 @@ def test_the_command_runs_before_anything_was_built(copy):
 def test_the_command_says_what_it_misses(copy):
     said = subprocess.run([sys.executable, "-m", "unisono.torch", "build"], cwd=copy.parent.parent,
                           capture_output=True, text=True, timeout=120)
-    assert said.returncode != 0 and "CMakeLists.txt is in none of" in said.stderr, said.stderr
+    assert said.returncode != 0 and "torch_backend/CMakeLists.txt is in none of" in said.stderr, said.stderr
