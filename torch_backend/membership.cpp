@@ -15,6 +15,7 @@ namespace {
 struct Current {
   std::mutex mutex;
   std::weak_ptr<Membership> membership;
+  uint64_t joinings = 0;  // how often a membership has joined here
 };
 
 Current& current() {
@@ -33,10 +34,11 @@ void require_same_world(const GroupRequest& request) {
 }  // namespace
 
 std::shared_ptr<Membership> Membership::for_group(const GroupRequest& request) {
+  std::shared_ptr<Membership> found;  // let go of after the lock, which its end would take
   std::lock_guard lock(current().mutex);
-  auto membership = current().membership.lock();
-  if (membership && distributed::is_initialized()) return membership;
   const bool is_there = distributed::is_initialized();
+  found = current().membership.lock();
+  if (found && is_there) return found;
   if (is_there) {
     require_same_world(request);
   } else {
@@ -45,14 +47,16 @@ std::shared_ptr<Membership> Membership::for_group(const GroupRequest& request) {
                                      .timeout_s = request.timeout_s,
                                      .store = std::make_shared<TorchStore>(request.store)});
   }
-  membership = std::make_shared<Membership>(is_there ? std::vector<int64_t>() : request.ranks, !is_there);
+  auto membership = is_there ? std::make_shared<Membership>(std::vector<int64_t>(), 0)
+                             : std::make_shared<Membership>(request.ranks, ++current().joinings);
   current().membership = membership;
   return membership;
 }
 
+// The World that is there now may be another one, where somebody else has left the one that was joined here.
 Membership::~Membership() {
-  if (!joined_here_) return;
   std::lock_guard lock(current().mutex);
+  if (joined_ == 0 || joined_ != current().joinings) return;
   try {
     if (distributed::is_initialized()) distributed::destroy_process_group();
   } catch (const Error&) {  // somebody else has left it: as good

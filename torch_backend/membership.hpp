@@ -28,7 +28,7 @@ class Membership {
  public:
   // Throws unisono::Error, StateError where the World that is there is another one.
   static std::shared_ptr<Membership> for_group(const GroupRequest& request);
-  Membership(std::vector<int64_t> ranks, bool joined_here) : ranks_(std::move(ranks)), joined_here_(joined_here) {}
+  Membership(std::vector<int64_t> ranks, uint64_t joined) : ranks_(std::move(ranks)), joined_(joined) {}
   ~Membership();
   Membership(const Membership&) = delete;
 
@@ -37,7 +37,7 @@ class Membership {
 
  private:
   const std::vector<int64_t> ranks_;  // torch's global ranks by the World's; empty: they are the same
-  const bool joined_here_;
+  const uint64_t joined_;             // which joining of ours it was; 0: somebody else has joined
 };
 
 }  // namespace unisono::torch_backend

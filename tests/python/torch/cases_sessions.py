@@ -165,6 +165,17 @@ ENDINGS = {
             dist.all_reduce(torch.ones(30000), group=one, async_op=True).get_future().then(lambda future: sum(range(20000)))
     """,
     "with a receive that is dropped": "dist.irecv(torch.ones(3), 1)",
+    "after a child was forked that ended in the same way": """
+        child = os.fork()
+        if child == 0:
+            try:
+                dist.all_reduce(torch.ones(1))
+            except dist.DistBackendError as error:
+                sys.exit(0 if str(error).startswith("StateError") else 2)
+            sys.exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        dist.send(torch.ones(7), 1, tag=9)
+    """,
 }
 
 
@@ -172,7 +183,7 @@ def case_exits(world):
     """The interpreter ends cleanly and soon, whatever is under way. Rank 1 stays to see rank 0 go."""
     for turn, (name, ending) in enumerate(ENDINGS.items()):
         program = f"""
-import threading, torch, torch.distributed as dist, unisono.torch
+import os, sys, threading, torch, torch.distributed as dist, unisono.torch
 dist.init_process_group("unisono", init_method="file://{world.folder}/exit-{turn}", rank={world.rank}, world_size={world.size})
 {textwrap.dedent(ending) if world.rank == 0 else "dist.new_group([0])" if "new_group" in ending else ""}
 if {world.rank} != 0:
