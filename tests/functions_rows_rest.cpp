@@ -33,11 +33,13 @@ constexpr FunctionRow of_work[] = {
     {"Work::is_completed", "", "async_test", local},
     {"Work::is_success", "", "async_test", local},
     {"Work::exception", "", "async_test", local},
+    {"Work::on_completion", "function", "completion_test", local},
     {"Work::source_rank", "", "letters_test", local},
     {"CommHandle", "work", "async_test", local},
     {"CommHandle::wait", "timeout_s", "async_test", sync},
     {"CommHandle::is_completed", "", "async_test", local},
     {"CommHandle::exception", "", "async_test", local},
+    {"CommHandle::on_completion", "function", "completion_test", local},
 };
 
 constexpr std::string_view program = "c_api_test";  // and the C program that it runs, in tests/c_api

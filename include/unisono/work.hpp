@@ -3,6 +3,7 @@
 // must live as long.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -21,6 +22,10 @@ class Work {
   virtual bool is_completed() const = 0;
   virtual bool is_success() const = 0;  // completed without an error
   virtual Status exception() const = 0; // ok() while running or after success
+  // Calls `function` once, when the call is over: in this thread where it is over already, otherwise in whichever thread ends
+  // it, which may be one of the library's. It must not block, throw or call the library, wait() included: it hands on the
+  // news. A Work takes one such function; StateError the second time.
+  virtual void on_completion(std::function<void()> function) = 0;
   virtual int source_rank() const { return -1; }  // of a receive that is over: who sent it, as a rank of the world
 };
 using WorkPtr = std::shared_ptr<Work>;
@@ -32,6 +37,7 @@ class CommHandle {
   void wait(std::optional<double> timeout_s = std::nullopt) { work_->wait(timeout_s); }
   bool is_completed() const { return work_->is_completed(); }
   Status exception() const { return work_->exception(); }
+  void on_completion(std::function<void()> function) { work_->on_completion(std::move(function)); }
 
  private:
   WorkPtr work_;

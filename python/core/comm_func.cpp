@@ -19,6 +19,7 @@ class WorkOfHandle final : public Work {
   bool is_completed() const override { return handle_->is_completed(); }
   bool is_success() const override { return is_completed() && exception().ok(); }
   Status exception() const override { return handle_->exception(); }
+  void on_completion(std::function<void()> function) override { handle_->on_completion(std::move(function)); }
 
  private:
   CommHandlePtr handle_;

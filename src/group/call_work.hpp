@@ -1,13 +1,13 @@
 // An asynchronous call: what is to be done, what must stay alive for it, and how it ended.
 //
-// Who writes: the poster fills it before it is queued; then only the holder of the group's runner token, which sets
-// `done_` last. Order: done_ is stored with release after the status and loaded with acquire before it.
+// Who writes: the poster fills it before it is queued; then only the holder of the group's runner token, which ends
+// `completion_` last. Order: that is a release after the status, and asking whether it is over an acquire before it.
 #pragma once
 
-#include <atomic>
 #include <memory>
 
 #include "engine/call.hpp"
+#include "group/completion.hpp"
 #include "group/standing_call.hpp"
 #include "unisono/work.hpp"
 
@@ -24,9 +24,10 @@ class CallWork final : public Work {
       : group_(std::move(group)), standing_(std::move(standing)), standing_call_(&which) {}
 
   bool wait(std::optional<double> timeout_s) override;
-  bool is_completed() const override { return done_.load(std::memory_order_acquire) != 0; }
+  bool is_completed() const override { return completion_.is_over(); }
   bool is_success() const override { return is_completed() && status_.ok(); }
   Status exception() const override { return is_completed() ? status_ : Status(); }
+  void on_completion(std::function<void()> function) override { completion_.then(std::move(function)); }
 
   const Call& call() const { return standing_ ? *standing_call_ : call_; }
   Decision* standing_decision() const {  // null: none is kept
@@ -50,7 +51,7 @@ class CallWork final : public Work {
   std::shared_ptr<CallWork> first_;
   Status refusal_;  // set when the arguments were refused: the call only takes its number and says so
   Status status_;
-  std::atomic<uint32_t> done_{0};
+  Completion completion_;
 };
 
 }  // namespace unisono

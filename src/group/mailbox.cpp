@@ -30,11 +30,11 @@ class OwnLetter final : public Letter {
 void MailWork::over(const Status& status) {
   status_ = status;
   keep_alive_.reset();
-  done_.store(1, std::memory_order_release);
+  const auto last = std::move(itself_);  // perhaps: nothing of this object is used after it
+  completion_.end();
   Mailbox& mailbox = group_->mailbox();
   mailbox.pending_.fetch_sub(1, std::memory_order_release);
   mailbox.token_.stir();
-  const auto last = std::move(itself_);  // perhaps: nothing of this object is used after it
 }
 
 int MailWork::source_rank() const { return is_completed() && source != any_source ? group_->world_rank(source) : -1; }

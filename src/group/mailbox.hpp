@@ -15,6 +15,7 @@
 
 #include "base/interrupt.hpp"
 #include "engine/mail.hpp"
+#include "group/completion.hpp"
 #include "group/token.hpp"
 #include "transport/waiting.hpp"
 #include "unisono/work.hpp"
@@ -26,17 +27,18 @@ class Mailbox;
 
 // An asynchronous send or receive. It holds itself while it is under way, so a dropped handle is safe.
 //
-// Who writes: the poster before it is posted; then only the holder of the mailbox's token. Order: done_ is stored with
-// release after the status and loaded with acquire before it.
+// Who writes: the poster before it is posted; then only the holder of the mailbox's token. Order: ending `completion_` is a
+// release after the status, and asking whether it is over an acquire before it.
 class MailWork final : public Work, public Letter {
  public:
   MailWork(std::shared_ptr<Group> group, const Envelope& envelope, std::shared_ptr<void> keep_alive)
       : Letter(envelope), group_(std::move(group)), keep_alive_(std::move(keep_alive)) {}
 
   bool wait(std::optional<double> timeout_s) override;
-  bool is_completed() const override { return done_.load(std::memory_order_acquire) != 0; }
+  bool is_completed() const override { return completion_.is_over(); }
   bool is_success() const override { return is_completed() && status_.ok(); }
   Status exception() const override { return is_completed() ? status_ : Status(); }
+  void on_completion(std::function<void()> function) override { completion_.then(std::move(function)); }
   int source_rank() const override;
 
   void hold(std::shared_ptr<MailWork> itself) { itself_ = std::move(itself); }
@@ -47,7 +49,7 @@ class MailWork final : public Work, public Letter {
   std::shared_ptr<void> keep_alive_;
   std::shared_ptr<MailWork> itself_;
   Status status_;
-  std::atomic<uint32_t> done_{0};
+  Completion completion_;
 };
 
 class Mailbox {

@@ -170,7 +170,7 @@ bool CallWork::wait(std::optional<double> timeout_s) {
 void CallWork::complete(const Status& status) {
   status_ = status;
   keep_alive_.reset();
-  done_.store(1, std::memory_order_release);
+  completion_.end();
 }
 
 }  // namespace unisono

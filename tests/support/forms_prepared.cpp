@@ -34,6 +34,7 @@ class PreparedWork final : public Work {
   bool is_completed() const override { return prepared_.is_completed(); }
   bool is_success() const override { return is_completed() && status_.ok(); }
   Status exception() const override { return status_; }
+  void on_completion(std::function<void()>) override { throw StateError(Status(ErrorCode::state, "a prepared call tells nobody")); }
 
  private:
   Prepared prepared_;

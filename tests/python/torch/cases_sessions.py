@@ -1,0 +1,198 @@
+"""Joining and leaving, by every way there is, many times in one process; and what happens at exit."""
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import numpy
+import torch
+import torch.distributed as dist
+from ranks import CALLS_MAY_TAKE
+
+import unisono.distributed as ours
+
+JOIN_THEMSELVES = True
+
+
+def check(world, size=None):
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor)
+    assert tensor[0].item() == (size or world.size)
+
+
+def case_again_and_again(world):
+    for turn in range(10):
+        world.join(name="again", backend=("unisono", "cpu:unisono")[turn % 2])
+        group = dist.new_group(world.ranks)
+        work = dist.all_reduce(torch.ones(2), group=group, async_op=True)
+        check(world)
+        if turn % 3:
+            work.wait()
+        dist.barrier()
+        dist.destroy_process_group()
+        assert not dist.is_initialized()
+
+
+def case_while_the_old_group_is_still_held(world):
+    held = []
+    for turn in range(3):
+        world.join(name="held")
+        held.append((dist.group.WORLD, dist.all_reduce(torch.ones(2), async_op=True)))
+        held[-1][1].wait()
+        check(world)
+        dist.barrier()
+        dist.destroy_process_group()
+    for group, work in held:
+        assert work.is_completed()
+        try:
+            group.allreduce([torch.ones(1)])
+        except dist.DistBackendError as error:
+            assert str(error).startswith("StateError"), error
+        else:
+            raise AssertionError("that group is destroyed")
+
+
+def case_by_a_tcp_store(world):
+    path = f"{world.folder}/port"
+    if world.rank == 0:
+        store = dist.TCPStore("127.0.0.1", 0, world.size, True, wait_for_workers=False)
+        with open(f"{path}.new", "w") as file:
+            file.write(str(store.port))
+        os.rename(f"{path}.new", path)
+    else:
+        meeting = dist.FileStore(f"{world.folder}/for-the-port", world.size)
+    if world.rank == 0:
+        dist.FileStore(f"{world.folder}/for-the-port", world.size).set("there", "yes")
+    else:
+        meeting.wait(["there"])
+        store = dist.TCPStore("127.0.0.1", int(open(path).read()), world.size, False)
+    for _ in range(3):  # one store serves several worlds, one after the other
+        dist.init_process_group("unisono", store=store, rank=world.rank, world_size=world.size, timeout=CALLS_MAY_TAKE)
+        check(world)
+        dist.barrier()
+        dist.destroy_process_group()
+    store.add("through", 1)
+    if world.rank == 0:
+        while store.add("through", 0) < world.size:  # the others still ask this process
+            pass
+
+
+def case_a_world_of_one(world):
+    dist.init_process_group("unisono", store=dist.HashStore(), rank=0, world_size=1)
+    check(world, 1)
+    dist.destroy_process_group()
+
+
+def case_beside_gloo(world):
+    """The default group is Gloo's; ours has all ranks, and another one of them alone is a part of that."""
+    world.join(name="beside", backend="gloo")
+    group = dist.new_group(world.ranks, backend="unisono", timeout=CALLS_MAY_TAKE)
+    assert dist.get_backend(group) == "unisono"
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor, group=group)
+    assert tensor[0] == world.size
+    alone = dist.new_group([world.rank], backend="unisono", use_local_synchronization=True)
+    dist.all_reduce(tensor, group=alone)
+    assert tensor[0] == world.size
+    dist.destroy_process_group()
+
+
+def case_beside_gloo_with_ranks_that_are_in_no_world(world):
+    world.join(name="outside", backend="gloo")
+    alone = dist.new_group([world.rank], backend="unisono", use_local_synchronization=True)  # a world of its own
+    try:
+        dist.new_group(world.ranks, backend="unisono")
+    except ValueError as error:
+        other = 1 if world.rank == 0 else 0
+        assert re.match(rf"ArgumentError: .*rank {other} is not in the world", str(error)), error
+    else:
+        raise AssertionError("the others are in other worlds")
+    dist.destroy_process_group()
+    del alone
+
+
+def case_in_a_world_that_is_there_already(world):
+    """Joined by the library's own dialect, which goes on using it beside and after torch's groups."""
+    ours.init_process_group(init_method=f"file://{world.folder}/ours", rank=world.rank, world_size=world.size)
+    for _ in range(2):
+        world.join(name="already")
+        check(world)
+        array = numpy.ones(3)
+        ours.all_reduce(array)
+        assert array[0] == world.size
+        dist.barrier()
+        dist.destroy_process_group()
+        assert ours.is_initialized(), "it was not torch's to leave"
+    try:
+        dist.init_process_group("unisono", store=dist.HashStore(), rank=0, world_size=1)
+    except dist.DistBackendError as error:
+        assert str(error).startswith("StateError"), error
+    else:
+        raise AssertionError("that is another world")
+    ours.barrier()
+    ours.destroy_process_group()
+
+
+def case_torchs_world_is_there_for_the_other_dialects(world):
+    world.join(name="others")
+    assert ours.get_rank() == world.rank and ours.get_world_size() == world.size
+    array = numpy.ones(3)
+    ours.all_reduce(array)
+    assert array[0] == world.size
+    check(world)
+    dist.barrier()
+    dist.destroy_process_group()
+    assert not ours.is_initialized()
+
+
+ENDINGS = {
+    "without destroying anything": "",
+    "with a call that nobody answers": "dist.all_reduce(torch.ones(3), async_op=True)",
+    "with a callback that waits for such a call": """
+        waiting = threading.Event()
+        pending = dist.all_reduce(torch.ones(3), async_op=True).get_future()
+        def wait(future):
+            waiting.set()
+            pending.wait()
+        one = dist.new_group([0])
+        dist.all_reduce(torch.ones(3), group=one, async_op=True).get_future().then(wait)
+        waiting.wait()
+    """,
+    "with callbacks that are still to run": """
+        one = dist.new_group([0])
+        for _ in range(50):
+            dist.all_reduce(torch.ones(30000), group=one, async_op=True).get_future().then(lambda future: sum(range(20000)))
+    """,
+    "with a receive that is dropped": "dist.irecv(torch.ones(3), 1)",
+    "after a child was forked that ended in the same way": """
+        child = os.fork()
+        if child == 0:
+            try:
+                dist.all_reduce(torch.ones(1))
+            except dist.DistBackendError as error:
+                sys.exit(0 if str(error).startswith("StateError") else 2)
+            sys.exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        dist.send(torch.ones(7), 1, tag=9)
+    """,
+}
+
+
+def case_exits(world):
+    """The interpreter ends cleanly and soon, whatever is under way. Rank 1 stays to see rank 0 go."""
+    for turn, (name, ending) in enumerate(ENDINGS.items()):
+        program = f"""
+import os, sys, threading, torch, torch.distributed as dist, unisono.torch
+dist.init_process_group("unisono", init_method="file://{world.folder}/exit-{turn}", rank={world.rank}, world_size={world.size})
+{textwrap.dedent(ending) if world.rank == 0 else "dist.new_group([0])" if "new_group" in ending else ""}
+if {world.rank} != 0:
+    try:
+        dist.recv(torch.ones(7), 0, tag=9)
+    except dist.DistBackendError as error:
+        print(error)
+print("the end")
+"""
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0 and "the end" in done.stdout, f"{name}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert "terminate called" not in done.stderr and "Fatal" not in done.stderr, f"{name}: {done.stderr}"

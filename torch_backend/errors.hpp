@@ -1,0 +1,40 @@
+// What went wrong, in torch's types: argument errors become ValueError or TypeError, all others DistBackendError. The text
+// begins with the name of our type.
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include <exception>
+
+#include "unisono/status.hpp"
+
+namespace unisono::torch_backend {
+
+[[noreturn]] inline void throw_in_torch(const Status& status) {
+  switch (status.code()) {
+    case ErrorCode::argument: C10_THROW_ERROR(ValueError, status.text());
+    case ErrorCode::argument_type: C10_THROW_ERROR(TypeError, status.text());
+    default: C10_THROW_ERROR(DistBackendError, status.text());
+  }
+}
+
+inline std::exception_ptr as_exception(const Status& status) {
+  if (status.ok()) return nullptr;
+  try {
+    throw_in_torch(status);
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+// Whatever the library throws inside, in torch's types.
+template <typename Function>
+auto in_torch_words(Function function) {
+  try {
+    return function();
+  } catch (const Error& error) {
+    throw_in_torch(error.status());
+  }
+}
+
+}  // namespace unisono::torch_backend

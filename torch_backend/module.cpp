@@ -1,0 +1,41 @@
+// The Python module: makes backends for torch, and ends them at exit. Everything here may wait, so the interpreter's lock is
+// released.
+#include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+
+#include "torch_backend/backend.hpp"
+#include "torch_backend/completion_pool.hpp"
+
+namespace py = pybind11;
+using unisono::torch_backend::CompletionPool;
+using unisono::torch_backend::GroupRequest;
+using unisono::torch_backend::TorchBackend;
+
+namespace {
+
+c10::intrusive_ptr<TorchBackend> create(const c10d::DistributedBackendOptions& options) {
+  GroupRequest request{options.store, options.group_rank, options.group_size, options.global_ranks_in_group, options.group_id,
+                       static_cast<double>(options.timeout.count())};
+  return c10::make_intrusive<TorchBackend>(request);
+}
+
+void end_for_exit() {
+  TorchBackend::end_all_for_exit();
+  CompletionPool::instance().drain_and_close();
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_backend, module) {
+  using released = py::call_guard<py::gil_scoped_release>;
+  // What torch's Python side looks for on a backend beyond what c10d declares there.
+  py::class_<TorchBackend, c10::intrusive_ptr<TorchBackend>, c10d::Backend>(module, "Backend", "A process group's part of unisono.")
+      .def_property_readonly("options", &TorchBackend::getBackendOptions)
+      .def("_set_default_timeout", &TorchBackend::setTimeout, py::arg("timeout"), released());
+  module.def("create", &create, py::arg("options"), released(), "A backend for one process group, as torch describes it.");
+  module.def("end_for_exit", &end_for_exit, released(), "Lets callbacks finish before the interpreter goes.");
+  module.def("completion_threads", [] { return CompletionPool::instance().threads(); }, "How many threads run callbacks now.");
+}

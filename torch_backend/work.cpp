@@ -1,0 +1,246 @@
+// Works and their futures; see work.hpp. Next: completion_pool.cpp.
+#include "torch_backend/work.hpp"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+#include <ATen/record_function.h>
+
+#include <algorithm>
+
+#include "torch_backend/completion_pool.hpp"
+#include "torch_backend/errors.hpp"
+
+namespace unisono::torch_backend {
+namespace {
+
+using Future = c10::ivalue::Future;
+
+c10::intrusive_ptr<Future> new_future() { return c10::make_intrusive<Future>(c10::ListType::ofTensors()); }
+
+// A function that somebody hung on a future and that throws must not end the pool's thread; torch keeps what callbacks of
+// `then` throw, so this is about nobody's mistake but theirs.
+template <typename Function>
+void quietly(Function function) {
+  try {
+    function();
+  } catch (const std::exception& error) {
+    TORCH_WARN("a callback of the unisono backend threw: ", error.what());
+  }
+}
+
+const char* title_if_profiled(const Deed& deed) { return at::hasCallbacks() ? deed.title : nullptr; }
+
+}  // namespace
+
+int Ledger::group_rank(int world_rank) const {
+  const auto found = std::find(ranks_.begin(), ranks_.end(), world_rank);
+  return found == ranks_.end() ? -1 : static_cast<int>(found - ranks_.begin());
+}
+
+void Ledger::begin() {
+  std::lock_guard lock(mutex_);
+  ++pending_;
+}
+
+void Ledger::end() {
+  std::lock_guard lock(mutex_);
+  if (--pending_ == 0) none_pending_.notify_all();
+}
+
+bool Ledger::has_pending() const {
+  std::lock_guard lock(mutex_);
+  return pending_ != 0;
+}
+
+void Ledger::wait_for_all() {
+  std::unique_lock lock(mutex_);
+  none_pending_.wait(lock, [this] { return pending_ == 0; });
+}
+
+void Ledger::set_hook(Hook hook) {
+  auto kept = std::make_shared<const Hook>(std::move(hook));
+  std::lock_guard lock(mutex_);
+  hook_.swap(kept);
+}
+
+bool Ledger::has_hook() const {
+  std::lock_guard lock(mutex_);
+  return hook_ != nullptr;
+}
+
+void Ledger::call_hook(const c10d::WorkInfo& info) const {
+  std::shared_ptr<const Hook> hook;
+  {
+    std::lock_guard lock(mutex_);
+    hook = hook_;
+  }
+  if (hook) quietly([&] { (*hook)(std::make_shared<c10d::WorkInfo>(info)); });
+}
+
+FinishedWork::FinishedWork(Deed deed)
+    : c10d::Work(-1, deed.kind), outputs_(std::move(deed.outputs)), number_(deed.number) {}
+
+c10::intrusive_ptr<Future> FinishedWork::getFuture() {
+  auto future = new_future();
+  future->markCompleted(c10::IValue(outputs_));
+  return future;
+}
+
+PostedWork::PostedWork(Deed deed, std::vector<WorkPtr> works, std::shared_ptr<Ledger> ledger)
+    : c10d::Work(-1, deed.kind, title_if_profiled(deed), deed.outputs),
+      deed_(std::move(deed)),
+      works_(std::move(works)),
+      ledger_(std::move(ledger)),
+      remaining_(static_cast<int>(works_.size())) {}
+
+// The library's thread hands the Work on to the pool and drops nothing itself: tensors may belong to Python objects.
+TorchWork PostedWork::watch(Deed deed, std::vector<WorkPtr> works, std::shared_ptr<Ledger> ledger) {
+  auto work = c10::make_intrusive<PostedWork>(std::move(deed), std::move(works), std::move(ledger));
+  work->ledger_->begin();
+  work->itself_ = work;
+  for (const WorkPtr& each : work->works_)
+    each->on_completion([here = work.get()] {
+      if (here->remaining_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+      CompletionPool::instance().push([last = std::move(here->itself_)] { last->tell(); });
+    });
+  return work;
+}
+
+Status PostedWork::first_error() const {
+  for (const WorkPtr& work : works_)
+    if (Status status = work->exception(); !status.ok()) return status;
+  return Status::success();
+}
+
+void PostedWork::settle() {
+  uint32_t expected = running;
+  if (!state_.compare_exchange_strong(expected, settling, std::memory_order_acquire)) {
+    while (state_.load(std::memory_order_acquire) == settling) state_.wait(settling, std::memory_order_acquire);
+    return;
+  }
+  status_ = first_error();
+  try {
+    if (status_.ok()) deed_.loan.give_back();
+  } catch (const std::exception& error) {
+    status_ = Status(ErrorCode::internal, error.what());
+  }
+  if (recordFunctionEndCallback_) {
+    recordFunctionEndCallback_();
+    recordFunctionEndCallback_ = nullptr;
+  }
+  state_.store(settled, std::memory_order_release);
+  state_.notify_all();
+}
+
+bool PostedWork::isCompleted() {
+  if (state_.load(std::memory_order_acquire) == settled) return true;
+  for (const WorkPtr& work : works_)
+    if (!work->is_completed()) return false;
+  settle();
+  return true;
+}
+
+bool PostedWork::isSuccess() const { return state_.load(std::memory_order_acquire) == settled && status_.ok(); }
+
+std::exception_ptr PostedWork::exception() const {
+  return state_.load(std::memory_order_acquire) == settled ? as_exception(status_) : nullptr;
+}
+
+bool PostedWork::wait(std::chrono::milliseconds timeout) {
+  std::optional<double> timeout_s;
+  if (timeout > kNoTimeout) timeout_s = static_cast<double>(timeout.count()) * 1e-3;
+  in_torch_words([&] {
+    for (const WorkPtr& work : works_)
+      if (!work->is_completed()) work->wait(timeout_s);
+  });
+  settle();
+  if (!status_.ok()) throw_in_torch(status_);
+  return true;
+}
+
+int PostedWork::sourceRank() const { return ledger_->group_rank(works_.front()->source_rank()); }
+
+c10::intrusive_ptr<Future> PostedWork::getFuture() {
+  c10::intrusive_ptr<Future> future;
+  bool told = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (!future_) future_ = new_future();
+    future = future_;
+    told = std::exchange(told_, false);  // the first one to ask after the pool did completes it
+  }
+  if (told) complete(future);
+  return future;
+}
+
+void PostedWork::complete(const c10::intrusive_ptr<Future>& future) const {
+  quietly([&] {
+    if (status_.ok())
+      future->markCompleted(c10::IValue(deed_.outputs));
+    else
+      future->setError(as_exception(status_));
+  });
+}
+
+void PostedWork::tell() {
+  settle();
+  c10::intrusive_ptr<Future> future;
+  {
+    std::lock_guard lock(mutex_);
+    future = future_;
+    told_ = !future;
+  }
+  if (future) complete(future);
+  if (ledger_->has_hook()) {
+    const auto now = std::chrono::steady_clock::now();
+    ledger_->call_hook({deed_.kind, deed_.number, deed_.started, now, now - deed_.started});
+  }
+  ledger_->end();
+}
+
+BatchWork::BatchWork(std::vector<TorchWork> works) : c10d::Work(-1, c10d::OpType::COALESCED), works_(std::move(works)) {}
+
+bool BatchWork::isCompleted() {
+  return std::all_of(works_.begin(), works_.end(), [](const TorchWork& work) { return work->isCompleted(); });
+}
+
+bool BatchWork::isSuccess() const {
+  return std::all_of(works_.begin(), works_.end(), [](const TorchWork& work) { return work->isSuccess(); });
+}
+
+std::exception_ptr BatchWork::exception() const {
+  for (const TorchWork& work : works_)
+    if (auto exception = work->exception()) return exception;
+  return nullptr;
+}
+
+bool BatchWork::wait(std::chrono::milliseconds timeout) {
+  for (const TorchWork& work : works_) work->wait(timeout);
+  return true;
+}
+
+std::vector<at::Tensor> BatchWork::result() {
+  std::vector<at::Tensor> all;
+  for (const TorchWork& work : works_)
+    for (const at::Tensor& tensor : work->result()) all.push_back(tensor);
+  return all;
+}
+
+// Complete when the futures of all of them are, on the pool's threads; with the first error where there is one.
+c10::intrusive_ptr<Future> BatchWork::getFuture() {
+  auto future = new_future();
+  auto left = std::make_shared<std::atomic<size_t>>(works_.size());
+  if (works_.empty()) future->markCompleted(c10::IValue(result()));
+  for (const TorchWork& work : works_)
+    work->getFuture()->addCallback([future, left, works = works_](Future&) {
+      if (left->fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+      BatchWork all(works);
+      if (auto exception = all.exception())
+        future->setError(exception);
+      else
+        future->markCompleted(c10::IValue(all.result()));
+    });
+  return future;
+}
+
+}  // namespace unisono::torch_backend
