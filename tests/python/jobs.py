@@ -20,7 +20,7 @@ def environment(**added):
     """Ours without what a launcher may have left there, with this interpreter's folder first in PATH."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
     path = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}"
-    return {**kept, "PATH": path, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **added}
+    return {**kept, "PATH": path, "OMP_NUM_THREADS": "1", **added}
 
 
 def run(*line, **options):
