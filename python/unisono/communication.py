@@ -41,7 +41,8 @@ class GlobalComm(metaclass=_GlobalCommType):
 def init(backend_name=None):
     """Joins the world as the launcher says; a second call finds it there. `backend_name` is taken and ignored.
 
-    In msrun's scheduler, which runs the program too and is no rank, it ends the process, as MindSpore's own init() does.
+    In msrun's scheduler, which runs the program too and is no rank, it ends the process, as MindSpore's own init() does. A
+    program that calls both calls MindSpore's first: its ranks need that scheduler.
 
     >>> init()
     >>> get_rank(), get_group_size(), get_process_group_ranks()

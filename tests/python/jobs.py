@@ -1,4 +1,5 @@
 """Starts jobs of several processes, with this interpreter, and returns what they said."""
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -8,6 +9,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 MAY_TAKE_S = 300
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_", "TORCHELASTIC_", "MS_", "OMPI_", "PMI", "SLURM_", "UNISONO_JOB")
+
+
+def has(module):
+    """Whether it can be imported. Folders of tests that are named like a framework are no modules."""
+    try:
+        found = importlib.util.find_spec(module)
+    except ModuleNotFoundError:
+        return False
+    return found is not None and found.origin is not None
 
 
 def command():

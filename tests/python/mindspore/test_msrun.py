@@ -9,6 +9,7 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 RANKS = 2
+pytestmark = pytest.mark.skipif(not jobs.has("mindspore"), reason="MindSpore is not installed here: make mindspore")
 
 
 def free_port():

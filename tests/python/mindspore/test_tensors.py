@@ -2,9 +2,11 @@
 import functools
 
 import cases
+import jobs
 import pytest
 
 MODULES = ("cases_comm_func", "cases_distributed", "cases_memory")
+pytestmark = pytest.mark.skipif(not jobs.has("mindspore"), reason="MindSpore is not installed here: make mindspore")
 
 
 @functools.cache
