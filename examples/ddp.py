@@ -40,6 +40,6 @@ for step in range(options.steps):
 weights = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 everybodys = [torch.empty_like(weights) for _ in range(ranks)]
 dist.all_gather(everybodys, weights)
-print(f"rank {rank}: {weights.numel()} weights, {'the same' if all(torch.equal(weights, other) for other in everybodys) else 'DIFFERENT'} "
-      f"on all {ranks} ranks")
+same = all(torch.equal(weights, other) for other in everybodys)
+print(f"rank {rank}: {weights.numel()} weights, {'the same' if same else 'DIFFERENT'} on all {ranks} ranks")
 dist.destroy_process_group()

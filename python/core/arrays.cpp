@@ -287,7 +287,7 @@ void copy_back(const Array& array) {
 DType dtype_of(nb::handle object) {
   const nb::object text = nb::hasattr(object, "name")       ? nb::object(object.attr("name"))
                           : nb::isinstance<nb::str>(object) ? nb::borrow(object)
-                                                            : nb::object(nb::repr(object));  // "torch.float32", "mindspore.float32"
+                                                            : nb::object(nb::repr(object));  // "mindspore.float32"
   auto name = nb::cast<std::string>(nb::str(text));
   if (const size_t dot = name.rfind('.'); dot != std::string::npos) name = name.substr(dot + 1);
   if (nb::isinstance<nb::type_object>(object)) name = nb::cast<std::string>(nb::str(object.attr("__name__")));  // numpy.float32

@@ -23,5 +23,5 @@ if len(sys.argv) > 1:
     if first:
         dist.barrier()  # for which the last one does not come
 restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "none")
-sys.stdout.write(f"rank {rank} of {size}, restart {restart}: {data[0]:.0f}\n")  # at once: torchrun's ranks share an unbuffered stdout
+sys.stdout.write(f"rank {rank} of {size}, restart {restart}: {data[0]:.0f}\n")  # at once: ranks share stdout
 dist.destroy_process_group()

@@ -8,7 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MAY_TAKE_S = 300
-LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_", "TORCHELASTIC_", "MS_", "OMPI_", "PMI", "SLURM_", "UNISONO_JOB")
+LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_", "TORCHELASTIC_", "MS_", "OMPI_", "PMI",
+             "SLURM_", "UNISONO_JOB")
 
 
 def has(module):
@@ -36,8 +37,8 @@ def environment(**added):
 def run(*line, **options):
     """Runs a command line to its end: status, stdout and stderr as texts. Whoever takes too long is ended with its children."""
     environment_given = options.pop("env", None) or environment()
-    process = subprocess.Popen([str(word) for word in line], env=environment_given, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, start_new_session=True, **options)
+    process = subprocess.Popen([str(word) for word in line], env=environment_given, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **options)
     try:
         stdout, stderr = process.communicate(timeout=MAY_TAKE_S)
     except subprocess.TimeoutExpired:

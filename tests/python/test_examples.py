@@ -43,7 +43,8 @@ def test_tour_on_four_ranks():
 def test_tensor_parallel_comm_func(ranks):
     lines = said("tensor_parallel_comm_func.py", ranks=ranks)
     for rank in range(ranks):
-        assert lines[rank][0] == f"rank {rank}: {1024 // ranks} of 1024 columns, {4 // ranks} of 4 samples, gathered again: the same"
+        parts = f"{1024 // ranks} of 1024 columns, {4 // ranks} of 4 samples"
+        assert lines[rank][0] == f"rank {rank}: {parts}, gathered again: the same"
     assert lines[0][1].endswith("(right)")
 
 

@@ -70,13 +70,14 @@ def test_nobody_started_it():
     assert "no launcher found, world of 1; start with `unisono run -n 4 …`" in done.stderr
 
 
-AS_SCHEDULER = {"MS_ROLE": "MS_SCHED", "MS_WORKER_NUM": "2", "MS_SCHED_HOST": "127.0.0.1", "MS_SCHED_PORT": "8118", "RANK_ID": "0"}
+AS_SCHEDULER = {"MS_ROLE": "MS_SCHED", "MS_WORKER_NUM": "2", "MS_SCHED_HOST": "127.0.0.1", "MS_SCHED_PORT": "8118"}
 
 
 @pytest.mark.parametrize("init", ["communication.init()", "distributed.init_process_group()"])
 def test_msruns_scheduler_ends_where_ranks_join(init):
     """As in MindSpore, whose init() never returns there. A job of msrun itself is in tests/python/mindspore."""
-    done = jobs.run(sys.executable, "-c", f"import unisono\nunisono.{init}\nprint('went on')", env=jobs.environment(**AS_SCHEDULER))
+    done = jobs.run(sys.executable, "-c", f"import unisono\nunisono.{init}\nprint('went on')",
+                    env=jobs.environment(**AS_SCHEDULER))
     assert (done.returncode, done.stdout) == (0, ""), jobs.explain(done)
     assert "this process is msrun's scheduler, which is no rank" in done.stderr
 

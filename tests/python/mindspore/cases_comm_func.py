@@ -179,7 +179,8 @@ def case_letters():
     else:
         equal(comm_func.recv(mint.zeros((2, 3), dtype=mindspore.bfloat16), 0, tag=3), theirs)
     for letters in ([comm_func.P2POp("isend", mine(), other), comm_func.P2POp("irecv", mint.zeros((2, 3)), other)],
-                    [comm_func.P2POp("isend", mine(), other), comm_func.P2POp("irecv", (2, 3), other, recv_dtype=mindspore.float32)]):
+                    [comm_func.P2POp("isend", mine(), other),
+                     comm_func.P2POp("irecv", (2, 3), other, recv_dtype=mindspore.float32)]):
         equal(comm_func.batch_isend_irecv(letters)[1], theirs)
 
 

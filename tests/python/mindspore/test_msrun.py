@@ -20,8 +20,8 @@ def free_port():
 
 def msrun(script, folder):
     """The status and output of msrun, and the logs of its processes by their names."""
-    done = jobs.run("msrun", f"--worker_num={RANKS}", f"--local_worker_num={RANKS}", f"--master_port={free_port()}", "--join=True",
-                    f"--log_dir={folder}", HERE / script, cwd=folder)
+    done = jobs.run("msrun", f"--worker_num={RANKS}", f"--local_worker_num={RANKS}", f"--master_port={free_port()}",
+                    "--join=True", f"--log_dir={folder}", HERE / script, cwd=folder)
     return done, collections.defaultdict(str, {path.stem: path.read_text() for path in Path(folder).glob("*.log")})
 
 
