@@ -9,9 +9,11 @@
 
 namespace unisono {
 
-// Asked every 100 ms or so by each thread that has waited in a call for 10 ms, on that thread, with no lock held that another
-// call would need. True: the thread gives up. The group of its call is broken as by abort(): the other ranks hear that this
-// one was interrupted, and so does the caller, by a RevokedError. Must not throw, nor call the library.
+// Asked every 100 ms or so by each thread that has waited in the library for 10 ms, on that thread, with no lock held that
+// another call waits for. Never by threads of the library. True: the thread gives up and its call throws RevokedError. The
+// group of a collective, a letter or a Work is then broken as by abort(), and its other ranks hear that this one was
+// interrupted. Joining and making a group fail, on all ranks that are at it; agree() and waiting for a store break nothing,
+// and concern nobody else. Must not throw, nor call the library.
 using InterruptCheck = bool (*)();
 void set_interrupt_check(InterruptCheck check);  // null, the default: nobody is asked
 

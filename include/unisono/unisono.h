@@ -9,7 +9,7 @@
  *     After an error *work is NULL.
  *   - Counts are elements of `dtype`. Input and output may be the same memory, or one may be this rank's place in the other
  *     where that is for all ranks; otherwise they must not overlap, and those of all_to_all never.
- *   - A rank outside the group may call: nothing happens, and it gets UNISONO_OK and a work that is over.
+ *   - A rank outside the group may make calls and letters: nothing happens, and it gets UNISONO_OK and a work that is over.
  *   - `timeout_s` 0 is the default: that of the group, or for a wait as long as the call takes. Negative ones are errors. A call
  *     without one has the deadline of its group, or that of unisono_set_call_timeout().
  *   - A group, or a prepared call, of a world that was left is UNISONO_STATE_ERROR, whether or not another was joined.
@@ -45,7 +45,7 @@ enum {
   UNISONO_PROTOCOL_ERROR = 13,     /* bytes that cannot be */
   UNISONO_CORRUPTION_ERROR = 14,   /* a checksum does not match */
   UNISONO_STATE_ERROR = 15,        /* use before init, after finalize, after fork */
-  UNISONO_STORE_LOST_ERROR = 16,   /* the store is gone; not from C */
+  UNISONO_STORE_LOST_ERROR = 16,   /* the file that ranks meet by cannot be used */
   UNISONO_INTERNAL_ERROR = 17      /* a bug of the library */
 };
 

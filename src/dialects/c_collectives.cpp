@@ -127,8 +127,8 @@ unisono_status unisono_barrier(const unisono_group* group, unisono_work** work) 
 
 unisono_status unisono_monitored_barrier(const unisono_group* group, double timeout_s) {
   return c::guarded([&] {
-    if (c::group_of(group, "unisono_monitored_barrier"))
+    if (c::group_of(group, "unisono_monitored_barrier"))  // a wrong deadline is refused there, so that the others hear of it
       unisono::distributed::monitored_barrier(
-          {.group = c::handle_of(group), .timeout_s = c::call_timeout_or(timeout_s)});
+          {.group = c::handle_of(group), .timeout_s = timeout_s == 0 ? c::call_timeout() : timeout_s});
   });
 }

@@ -9,18 +9,22 @@
 #include <stdlib.h>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
+#include <new>
 
 #include "base/check.hpp"
+#include "base/interrupt.hpp"
 #include "unisono/shared_tensor.hpp"
 
 namespace unisono {
 namespace {
 
 struct DefaultWorld {
-  std::mutex mutex;
+  std::timed_mutex joining;  // held by the thread that joins, for as long as that takes; nothing else waits for it
+  std::mutex mutex;          // guards the rest, for moments
   std::shared_ptr<World> world;
-  bool handlers_registered = false;
+  bool handlers_registered = false;  // under `joining`
   std::atomic<uint64_t> epoch{1};  // changes after every change of `world`: what threads remember of it is then stale
 };
 
@@ -63,7 +67,7 @@ void say_goodbye(int status, void*) {
 }
 
 // A forked child must not keep the rank's descriptors, or the meeting place would stay taken when the rank has left it. While
-// somebody joins or leaves, a child is left as it is: fork() waits for nobody.
+// somebody leaves, a child is left as it is: fork() waits for nobody. Whoever was joining is not there in the child.
 thread_local bool locked_for_fork = false;
 
 void before_fork() { locked_for_fork = default_world().mutex.try_lock(); }
@@ -71,8 +75,19 @@ void after_fork() {
   if (std::exchange(locked_for_fork, false)) default_world().mutex.unlock();
 }
 void after_fork_in_child() {
+  new (&default_world().joining) std::timed_mutex;
   if (locked_for_fork && default_world().world) default_world().world->close_in_child();
   after_fork();
+}
+
+// Another thread may be joining, for as long as its deadline lets it.
+std::unique_lock<std::timed_mutex> wait_to_join(DefaultWorld& state) {
+  constexpr std::chrono::milliseconds slice(50);
+  std::unique_lock joining(state.joining, std::defer_lock);
+  for (InterruptWatch interrupts; !joining.try_lock_for(slice);)
+    if (interrupts.tripped())
+      throw RevokedError(Status(ErrorCode::revoked, "this thread was interrupted while it waited for another, which is joining the world"));
+  return joining;
 }
 
 }  // namespace
@@ -94,22 +109,28 @@ std::shared_ptr<World> current_world(const char* wanted_for) {
 
 void join_default_world(const LaunchRequest& request) {
   DefaultWorld& state = default_world();
-  std::lock_guard lock(state.mutex);
-  if (state.world && !state.world->forked()) {
-    const bool another = request.rank.value_or(state.world->rank()) != state.world->rank() ||
-                         request.size.value_or(state.world->size()) != state.world->size();
+  const std::unique_lock joining = wait_to_join(state);
+  std::shared_ptr<World> there;
+  {
+    std::lock_guard lock(state.mutex);
+    there = state.world;
+  }
+  if (there && !there->forked()) {
+    const bool another = request.rank.value_or(there->rank()) != there->rank() || request.size.value_or(there->size()) != there->size();
     if (another)
       throw StateError(Status(ErrorCode::state, fmt::format("the world was joined already, as rank {} of {}; leave it first",
-                                                            state.world->rank(), state.world->size())));
+                                                            there->rank(), there->size())));
     return;
+  }
+  if (!std::exchange(state.handlers_registered, true)) {
+    on_exit(say_goodbye, nullptr);
+    pthread_atfork(before_fork, after_fork, after_fork_in_child);
   }
   auto world = launch(request, process_environment());
   throw_if_error(world.status());
+  std::lock_guard lock(state.mutex);
   state.world = std::move(*world);
   look_anew();
-  if (std::exchange(state.handlers_registered, true)) return;
-  on_exit(say_goodbye, nullptr);
-  pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
 void leave_default_world() {

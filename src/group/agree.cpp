@@ -12,6 +12,8 @@
 // gave up at its deadline, whose voice is then ahead and counts as no.
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "base/check.hpp"
 #include "group/group.hpp"
 #include "group/world.hpp"
@@ -32,14 +34,25 @@ std::vector<int> Group::survivors() const {
 }
 
 Result<bool> Group::agree(bool flag, std::optional<double> timeout_s) {
-  std::lock_guard lock(agree_mutex_);
+  const Deadline deadline = Deadline::in_seconds(timeout_s.value_or(parts_.timeout_s));
+  InterruptWatch interrupts;
+  auto interrupted = [&] {
+    return Status(ErrorCode::revoked, fmt::format("group \"{}\": rank {} was interrupted while it waited to agree. Nothing is broken",
+                                                  name(), world_rank(me())), world_rank(me()));
+  };
+  std::unique_lock lock(agree_mutex_, std::defer_lock);
+  while (!lock.try_lock_for(std::chrono::milliseconds(50))) {  // another thread of this rank agrees
+    if (interrupts.tripped()) return interrupted();
+    if (deadline.passed())
+      return Status(ErrorCode::timeout, fmt::format("group \"{}\": another thread of rank {} waits to agree since before; agree "
+                                                    "from one thread at a time", name(), world_rank(me())));
+  }
   if (Status status = usable(); status.code() == ErrorCode::state) return status;  // a broken group may agree
   const uint64_t number = ++agreements_;
   std::atomic<uint64_t>& outcome = lanes_.shared().agreed[number % 2];
   lanes_.mine().voices[number % 2].store(said(number, flag), std::memory_order_release);
   FAULT_POINT("agree_said");
   lanes_.wake_everyone();
-  const Deadline deadline = Deadline::in_seconds(timeout_s.value_or(parts_.timeout_s));
   std::vector<int> missing;
   auto turn_once = [&] {
     if (number_of(outcome.load(std::memory_order_acquire)) == number) return Turn::done;
@@ -62,10 +75,8 @@ Result<bool> Group::agree(bool flag, std::optional<double> timeout_s) {
     lanes_.wake_everyone();
     return Turn::done;
   };
-  InterruptWatch interrupts;
   auto examine_once = [&]() -> Status {
-    if (interrupts.tripped())
-      return {ErrorCode::revoked, fmt::format("group \"{}\": rank {} was interrupted while it waited to agree", name(), world_rank(me()))};
+    if (interrupts.tripped()) return interrupted();
     if (left_.load(std::memory_order_relaxed)) return gone_status();
     if (!deadline.passed()) return Status::success();
     return {ErrorCode::timeout, fmt::format("group \"{}\": rank {} waited {:.1f} s to agree, and rank{} {} did not come. Nothing is broken: agree again, or "

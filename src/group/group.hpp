@@ -180,6 +180,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Status timed_out(double waited_s) const;
   std::string who_is_missing() const;
   Status fault_here(const Status& cause) const;
+  bool turned_by_library_ = false;  // whether the holder of the token is the progress thread, which nobody interrupts
   Status break_interrupted(const std::string& where);  // because the thread that waits here was interrupted
   Status broken_status() const;
   Status gone_status() const;
@@ -196,7 +197,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::atomic<int> queued_{0};
   std::atomic<bool> left_{false};
   std::mutex cause_mutex_;
-  std::mutex agree_mutex_;
+  std::timed_mutex agree_mutex_;
   uint64_t agreements_ = 0;    // how often these members have agreed; under agree_mutex_
   // ---- under the token
   Lanes lanes_;

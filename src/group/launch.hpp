@@ -11,11 +11,11 @@
 namespace unisono {
 
 struct LaunchRequest {
-  std::optional<int> rank, size;    // both or neither; otherwise the launcher says
-  std::string job;                  // otherwise the launcher says
-  std::optional<double> timeout_s;  // of joining and of calls; otherwise as the settings say
-  std::string init_method = {};                       // empty: env://
-  std::shared_ptr<distributed::Store> store = {};     // instead of a method; with rank and size
+  std::optional<int> rank = {}, size = {};  // both or neither; otherwise the launcher says
+  std::string job = {};                     // otherwise the launcher says
+  std::optional<double> timeout_s = {};     // of joining and of calls; otherwise as the settings say
+  std::string init_method = {};             // empty: env://
+  std::shared_ptr<distributed::Store> store = {};  // instead of a method; with rank and size
 };
 
 // Reads the settings and the launcher's variables from `environment` and joins.

@@ -172,11 +172,13 @@ Mailbox::Share Mailbox::progress() {
   }
   if (token_.wanted() || !token_.try_take()) return Share::resting;
   bool moved = false;
+  turned_by_library_ = true;
   Status status = fenced([&] {
     moved = turn();
     const bool looks = (policy_.crowded && !moved) || ++turns_ % turns_between_looks == 0;
     return looks ? examine() : Status::success();
   });
+  turned_by_library_ = false;
   if (!status.ok()) fail_all(status);
   settle();
   token_.give();
@@ -198,12 +200,14 @@ Status Mailbox::wait_for(MailWork& work, std::optional<double> timeout_s) {
     return status.ok();
   };
   InterruptWatch interrupts;  // of this thread, which may not be the one that turns the engine
+  Status interrupted;
   auto over = [&] {
-    if (!work.is_completed() && interrupts.tripped()) static_cast<void>(group_.break_interrupted(text_of(work)).ok());
+    if (!work.is_completed() && interrupts.tripped()) interrupted = group_.break_interrupted(text_of(work));
     return work.is_completed();
   };
   token_.wait_until(over, hold, deadline);
   if (owes_replies_.load(std::memory_order_relaxed)) group_.world().wake_progress();
+  if (!interrupted.ok()) return interrupted;
   if (work.is_completed()) return work.exception();
   return {ErrorCode::timeout, fmt::format("wait({}) expired; {} is still under way and may be waited for again", timeout_s.value_or(0), text_of(work))};
 }
@@ -271,7 +275,9 @@ Status Mailbox::examine_clock() {
   constexpr double a_while_s = 0.05;
   const int64_t now = now_ns();
   const double warn_after_s = group_.world().settings().warn_after_s;
-  if (const Letter* letter = mail_.letters().first(); letter && interrupts_.tripped()) return group_.break_interrupted(text_of(*letter));
+  const Letter* const first = mail_.letters().first();
+  if (!first) interrupts_ = {};  // nobody has waited so far
+  if (first && !turned_by_library_ && interrupts_.tripped()) return group_.break_interrupted(text_of(*first));
   for (Letter* letter = mail_.letters().first(); letter; letter = letter->next) {
     if (letter->seen_ns == 0) letter->seen_ns = now;
     const double waited_s = static_cast<double>(now - letter->seen_ns) * 1e-9;

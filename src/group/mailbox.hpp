@@ -102,6 +102,7 @@ class Mailbox {
   Mail mail_;
   uint32_t turns_ = 0;
   InterruptWatch interrupts_;
+  bool turned_by_library_ = false;  // see Group
   uint32_t seen_used_ = 0;  // the progress thread's
   bool noted_ = false;  // that this process waits for a letter, for others to see
 };

@@ -130,7 +130,9 @@ Group::Share Group::progress() { return std::max(mailbox_.progress(), progress_q
 Group::Share Group::progress_queue() {
   if (queued_.load(std::memory_order_acquire) == 0) return Share::idle;
   if (token_.wanted() || !token_.try_take()) return Share::idle;
+  turned_by_library_ = true;
   Share share = turn_queue();
+  turned_by_library_ = false;
   token_.give();
   return share;
 }
@@ -152,13 +154,15 @@ Status Group::wait_for(CallWork& work, std::optional<double> timeout_s) {
                            deadline).ok();
   };
   InterruptWatch interrupts;  // of this thread, which may not be the one that turns the engine
+  Status interrupted;
   auto over = [&] {
     if (!work.is_completed() && interrupts.tripped())
-      static_cast<void>(break_interrupted(fmt::format("group \"{}\", waiting for {}", name(), name_of(work.call().kind))).ok());
+      interrupted = break_interrupted(fmt::format("group \"{}\", waiting for {}", name(), name_of(work.call().kind)));
     return work.is_completed();
   };
   token_.wait_until(over, hold, deadline);
   if (queued_.load(std::memory_order_relaxed) != 0) parts_.world->wake_progress();
+  if (!interrupted.ok()) return interrupted;  // also where the call was over before it heard of it
   return work.is_completed() ? work.exception() : expired();
 }
 

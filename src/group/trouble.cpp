@@ -107,7 +107,7 @@ Status Group::examine_clock() {
     current_.started_ns = now_ns();
     current_.interrupts = {};
   }
-  if (current_.interrupts.tripped()) return break_interrupted(call_text());
+  if (!turned_by_library_ && current_.interrupts.tripped()) return break_interrupted(call_text());
   const double waited = waited_s(), deadline_s = current_.call->timeout_s > 0 ? current_.call->timeout_s : parts_.timeout_s;
   if (waited >= deadline_s) return break_group(timed_out(waited));
   constexpr double a_while_s = 0.05;

@@ -17,6 +17,8 @@
 namespace unisono {
 namespace {
 
+constexpr int most_ranks = 0x7fff;  // where things are packed into words, a rank has 16 bits
+
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked() {
@@ -39,6 +41,8 @@ World::World(WorldOptions options)
 Result<std::shared_ptr<World>> World::join(WorldOptions options) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
     return Status(ErrorCode::init, fmt::format("rank {} in a world of {} ranks cannot be", options.rank, options.size));
+  if (options.size > most_ranks)
+    return Status(ErrorCode::init, fmt::format("a world of {} ranks cannot be; at most {} join on one machine", options.size, most_ranks));
   std::shared_ptr<World> world(new World(std::move(options)));
   if (Status status = world->open(); !status.ok()) {
     world->leave();

@@ -40,6 +40,7 @@ int time_of(uint64_t making) { return static_cast<int>(making >> 24); }
 std::string_view what_became_of_it(ErrorCode code) {
   if (code == ErrorCode::peer_lost) return "was lost";
   if (code == ErrorCode::argument) return "refused its arguments";
+  if (code == ErrorCode::revoked) return "was interrupted";
   if (code == ErrorCode::resource || code == ErrorCode::memory) return "has no room for it";
   return code == ErrorCode::timeout ? "has not come" : "does not mean the same group";
 }

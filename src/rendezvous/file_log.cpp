@@ -13,6 +13,7 @@
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
+#include "base/interrupt.hpp"
 #include "rendezvous/host.hpp"
 
 namespace unisono {
@@ -87,8 +88,10 @@ Status FileLog::corrupted(const std::string& what) const {
 Result<FileVisit> FileLog::open_locked(FileLock lock, Deadline deadline, IfAbsent if_absent) const {
   auto file = open_own_file(path_, if_absent);
   if (!file.ok()) return file.status();
+  InterruptWatch interrupts;
   for (int attempt = 0; flock(file->number(), (lock == FileLock::shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0; ++attempt) {
     if (errno != EWOULDBLOCK && errno != EINTR) return file_lost(path_, "locking it");
+    if (interrupts.tripped()) return Status(ErrorCode::revoked, fmt::format("{}: interrupted while waiting to lock the file", path_));
     if (deadline.passed())
       return Status(ErrorCode::timeout, fmt::format("{}: another process keeps the file locked; is it stopped?", path_));
     rest(attempt);

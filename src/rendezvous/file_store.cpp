@@ -84,7 +84,7 @@ Result<std::vector<std::string>> FileStore::await_values(const std::vector<std::
       Status status = Status::success();
       if (attempt == 0 || is_last || !log_->seems_unchanged()) {
         status = log_->visit(FileLock::shared, deadline).status();
-        if (!status.ok() && status.code() != ErrorCode::timeout) return status;
+        if (!status.ok() && (status.code() != ErrorCode::timeout || values_of(keys, log_->contents()))) return status;
       }
       // Also where the file has nothing new: another thread may have read it, or written it.
       if (auto values = values_of(keys, log_->contents())) return std::move(*values);

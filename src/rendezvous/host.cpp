@@ -44,7 +44,7 @@ Status went_away(const Guest& guest) {
 
 Status require_descriptors(int size) {
   rlimit limit = {};
-  int needed = 3 * size + 32;
+  const int64_t needed = 3 * int64_t{size} + 32;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= static_cast<rlim_t>(needed)) return Status::success();
   return {ErrorCode::resource, fmt::format("joining {} ranks needs {} open files and the limit is {}; raise it with "
                                            "`ulimit -n {}`", size, needed, limit.rlim_cur, needed)};
@@ -99,7 +99,8 @@ class Host {
   Status collect() {
     InterruptWatch interrupts;
     while (seated() < request_.size) {
-      if (request_.deadline.passed() || interrupts.tripped()) return missing();
+      if (request_.deadline.passed()) return missing();
+      if (interrupts.tripped()) return interrupted_while_joining(request_);
       RETURN_IF_ERROR(listen_once([this](Guest& guest) { return seat(guest); }));
     }
     return Status::success();
@@ -255,7 +256,7 @@ class Host {
   void tell_latecomers(const Status& status) {
     const Deadline deadline = Deadline::in_seconds(request_.deadline.passed() ? 0 : patience_with_latecomers_s);
     auto told = static_cast<int>(guests_.size());
-    while (told < request_.size - 1 && wait_readable(listener_, deadline)) {
+    while (told < request_.size - 1 && wait_readable(listener_, deadline) == Readable::yes) {
       guests_.clear();
       tell_outcome(status);
       told += static_cast<int>(guests_.size());

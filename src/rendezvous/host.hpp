@@ -9,6 +9,7 @@
 namespace unisono {
 
 Result<Joined> host_world(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine);
+Status interrupted_while_joining(const JoinRequest& request);
 void rest(int attempt);  // before looking again for something that another process has to do first
 Status admit(JoinReceived& received, const JoinRequest& request, Joined& joined);
 

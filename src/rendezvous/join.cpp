@@ -34,7 +34,8 @@ Status squatted(const PeerIdentity& who, const JoinRequest& request) {
 
 Result<Descriptor> find_host(const JoinRequest& request, bool met_before) {
   InterruptWatch interrupts;
-  for (int attempt = 0; !request.deadline.passed() && !interrupts.tripped(); ++attempt) {
+  for (int attempt = 0; !request.deadline.passed(); ++attempt) {
+    if (interrupts.tripped()) return interrupted_while_joining(request);
     auto outcome = connect_to(meeting_place(request.job));
     if (!outcome.ok()) return outcome.status();
     if (outcome->attempt == Attempt::done) {
@@ -53,7 +54,9 @@ Result<Descriptor> find_host(const JoinRequest& request, bool met_before) {
 Result<JoinReceived> next_message(const Descriptor& host, const JoinRequest& request) {
   Deadline deadline = request.deadline;
   if (deadline.at_ns != never_ns) deadline.at_ns += static_cast<int64_t>(patience_with_host_s * 1e9);
-  if (!wait_readable(host, deadline))
+  const Readable readable = wait_readable(host, deadline);
+  if (readable == Readable::interrupted) return interrupted_while_joining(request);
+  if (readable == Readable::late)
     return Status(ErrorCode::init, fmt::format("rank {} of {} met rank 0 of job \"{}\", but not everybody came in time",
                                                request.rank, request.size, request.job));
   auto received = receive(host);
@@ -101,6 +104,11 @@ Result<Joined> visit_host(const JoinRequest& request, const JoinMessage& hello, 
 }
 
 }  // namespace
+
+Status interrupted_while_joining(const JoinRequest& request) {
+  return {ErrorCode::revoked, fmt::format("rank {} of {} was interrupted while joining job \"{}\"", request.rank, request.size, request.job),
+          request.rank};
+}
 
 // Soon at first, later every 10 ms.
 void rest(int attempt) {

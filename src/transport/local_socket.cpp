@@ -133,14 +133,15 @@ Result<Received> receive_message(const Descriptor& socket, std::span<std::byte> 
   return result;
 }
 
-bool wait_readable(const Descriptor& socket, const Deadline& deadline) {
+Readable wait_readable(const Descriptor& socket, const Deadline& deadline) {
   InterruptWatch interrupts;
   while (true) {
     int64_t remaining = deadline.remaining_ns();
-    if (remaining <= 0 || interrupts.tripped()) return false;
+    if (remaining <= 0) return Readable::late;
+    if (interrupts.tripped()) return Readable::interrupted;
     pollfd waiting{socket.number(), POLLIN, 0};
     int milliseconds = static_cast<int>(std::min<int64_t>(remaining / 1'000'000 + 1, 100));
-    if (poll(&waiting, 1, milliseconds) > 0) return true;
+    if (poll(&waiting, 1, milliseconds) > 0) return Readable::yes;
   }
 }
 

@@ -43,7 +43,8 @@ struct Received {
 };
 Result<Received> receive_message(const Descriptor& socket, std::span<std::byte> bytes);
 
-// Waits until the descriptor can be read; false when the deadline passed first, or the thread was interrupted.
-bool wait_readable(const Descriptor& socket, const Deadline& deadline);
+// Waits until the descriptor can be read, the deadline has passed, or the thread was interrupted.
+enum class Readable { yes, late, interrupted };
+Readable wait_readable(const Descriptor& socket, const Deadline& deadline);
 
 }  // namespace unisono
