@@ -30,10 +30,10 @@ mindspore: setup ## make .venv-mindspore (800 MB to download) and test both dial
 	.venv-mindspore/bin/python -m pytest -q tests/python/mindspore
 
 test: setup ## build and run all tests, and the small ones again under the sanitizers (17 minutes on two cores from nothing)
-	tests/run release asan tsan
+	tests/run release asan tsan python
 
 test-all: setup ## the same with the full matrices, and with fault points in a debug build (an hour or so)
-	UNISONO_TEST_FULL=1 tests/run release debug asan tsan
+	UNISONO_TEST_FULL=1 tests/run release debug asan tsan python
 
 torture: setup ## random calls and random deaths for UNISONO_TORTURE_SECONDS=600, and a death at every fault point
 	tests/torture/run
