@@ -66,8 +66,6 @@ nb::object asked(nb::handle object, const nb::object& method) {
   return nb::steal(value);
 }
 
-std::string type_text(nb::handle object) { return nb::cast<std::string>(nb::str(object.type().attr("__name__"))); }
-
 // By the module and name of the type or one it derives from, so that no framework has to be imported to ask.
 Kind find_kind(PyTypeObject* type, nb::handle object, const char* argument) {
   const nb::tuple bases = nb::borrow<nb::tuple>(type->tp_mro);
@@ -75,6 +73,8 @@ Kind find_kind(PyTypeObject* type, nb::handle object, const char* argument) {
     const auto name = nb::cast<std::string>(nb::str(base.attr("__name__")));
     const auto module = nb::cast<std::string>(nb::str(base.attr("__module__")));
     if (name == "ndarray" && module == "numpy") return Kind::numpy;
+    if (name == "generic" && module == "numpy")
+      fail(ErrorCode::argument_type, std::string(argument) + " is a scalar of NumPy, " + type_text(object) + "; give an array, of no dimensions say");
     if (name == "Tensor" && module == "torch") return Kind::torch;
     if (name == "Tensor" && module.starts_with("mindspore.")) return Kind::mindspore;
   }
@@ -110,6 +110,10 @@ bool is_contiguous(int dims, const int64_t* shape, const int64_t* strides, int64
 
 Shape shape_from(int dims, const int64_t* sizes) { return Shape(std::span(sizes, static_cast<size_t>(dims))); }
 
+[[noreturn]] void fail_read_only(const char* argument) {
+  fail(ErrorCode::argument, std::string(argument) + " is read-only, and the call would write it");
+}
+
 // A copy in row order, of the same kind.
 Array through_copy(nb::handle object, const char* argument, Kind kind, Access access) {
   nb::object copy = known().contiguous(object);
@@ -140,14 +144,14 @@ DType dtype_of_format(const char* format, const char* argument, nb::handle objec
   if (auto found = known().formats.find(text); found != known().formats.end()) return found->second;
   fail(ErrorCode::argument_type,
        std::string(argument) + " has elements of dtype " +
-           (nb::hasattr(object, "dtype") ? nb::cast<std::string>(nb::str(object.attr("dtype"))) : std::string(text)) +
+           (nb::hasattr(object, "dtype") ? nb::cast<std::string>(nb::str(nb::object(object.attr("dtype")))) : std::string(text)) +
            ", which are no numbers that we know, or not in this machine's byte order");
 }
 
 // ml_dtypes' bfloat16 and float8 have no letter in the buffer protocol: their bits are read as whole numbers.
 Array read_named(nb::handle object, const char* argument, Access access) {
   PyErr_Clear();
-  const DType dtype = dtype_of(object.attr("dtype"));
+  const DType dtype = dtype_of(object.attr("dtype"), argument);
   nb::object bits = object.attr("view")(element_bytes(dtype) == 2 ? "uint16" : "uint8");
   Array array = read_array(bits, argument, access);
   array.view.dtype = dtype;
@@ -162,6 +166,7 @@ Array read_buffer(nb::handle object, const char* argument, Access access, Kind k
     fail(ErrorCode::argument, std::string(argument) + " has " + std::to_string(buffer->ndim) + " dimensions; at most 8 are taken");
   Array array;
   array.kind = kind;
+  if (buffer->readonly && access == Access::write) fail_read_only(argument);
   array.view = {buffer->buf, dtype_of_format(buffer->format, argument, object),
                 shape_from(buffer->ndim, reinterpret_cast<const int64_t*>(buffer->shape)), buffer->readonly != 0};
   static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
@@ -170,13 +175,14 @@ Array read_buffer(nb::handle object, const char* argument, Access access, Kind k
     return through_copy(object, argument, kind, access);
   // The buffer is let go of: the object keeps its memory. One that could be resized meanwhile is held by its buffer.
   array.owner = kind == Kind::numpy ? nb::borrow(object) : nb::steal(PyMemoryView_FromObject(object.ptr()));
+  if (!array.owner.is_valid()) throw nb::python_error();
   return array;
 }
 
-DType torch_dtype(nb::handle dtype) {
+DType torch_dtype(nb::handle dtype, const char* argument) {
   auto& dtypes = known().torch_dtypes;
   if (auto found = dtypes.find(dtype.ptr()); found != dtypes.end()) return found->second;
-  const DType found = dtype_of(dtype);
+  const DType found = dtype_of(dtype, argument);
   dtypes[dtype.inc_ref().ptr()] = found;  // there are few, and they live for ever
   return found;
 }
@@ -199,7 +205,7 @@ Array read_torch(nb::handle object, const char* argument, Access access) {
   for (Py_ssize_t dim = 0; dim < dims; ++dim) sizes[dim] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape.ptr(), dim));
   Array array;
   array.kind = Kind::torch;
-  array.view = {PyLong_AsVoidPtr(asked(object, names.data_ptr).ptr()), torch_dtype(attribute(object, names.dtype)),
+  array.view = {PyLong_AsVoidPtr(asked(object, names.data_ptr).ptr()), torch_dtype(attribute(object, names.dtype), argument),
                 shape_from(static_cast<int>(dims), sizes)};
   if (PyErr_Occurred()) throw nb::python_error();
   array.owner = nb::borrow(object);
@@ -244,22 +250,28 @@ Array read_mindspore(nb::handle object, const char* argument, Access access) {
 }  // namespace
 
 Array read_array(nb::handle object, const char* argument, Access access) {
-  const Kind kind = kind_of(object, argument);
-  Array array = kind == Kind::torch       ? read_torch(object, argument, access)
-                : kind == Kind::dlpack    ? read_dlpack(object, argument, access)
-                : kind == Kind::mindspore ? read_mindspore(object, argument, access)
-                                          : read_buffer(object, argument, access, kind);
-  array.written = access == Access::write;
-  return array;
+  try {
+    const Kind kind = kind_of(object, argument);
+    Array array = kind == Kind::torch       ? read_torch(object, argument, access)
+                  : kind == Kind::dlpack    ? read_dlpack(object, argument, access)
+                  : kind == Kind::mindspore ? read_mindspore(object, argument, access)
+                                            : read_buffer(object, argument, access, kind);
+    array.given = nb::borrow(object);
+    array.written = access == Access::write;
+    return array;
+  } catch (nb::python_error& error) {
+    fail_because(error, argument);
+  }
 }
 
 std::vector<Array> read_arrays(nb::handle list, const char* argument, Access access) {
   std::vector<Array> arrays;
-  if (list.is_none()) return arrays;
-  if (!PySequence_Check(list.ptr()) || nb::hasattr(list, "dtype"))
-    fail(ErrorCode::argument_type, std::string(argument) + " is a " + type_text(list) + "; give a list of arrays");
-  for (nb::handle object : list) arrays.push_back(read_array(object, argument, access));
+  for (nb::handle object : list_of(list, argument, "arrays")) arrays.push_back(read_array(object, argument, access));
   return arrays;
+}
+
+std::vector<Array> read_arrays_or_none(nb::handle list, const char* argument, Access access) {
+  return list.is_none() ? std::vector<Array>() : read_arrays(list, argument, access);
 }
 
 std::vector<TensorView> views_of(const std::vector<Array>& arrays) {
@@ -273,7 +285,7 @@ void copy_back(const Array& array) {
   if (array.copied_from) known().copy_into(array.copied_from, array.owner);
 }
 
-DType dtype_of(nb::handle object) {
+DType dtype_of(nb::handle object, const char* argument) {
   nb::object text = nb::hasattr(object, "name") ? nb::object(object.attr("name")) : nb::object(nb::str(object));
   auto name = nb::cast<std::string>(nb::str(text));
   if (const size_t dot = name.rfind('.'); dot != std::string::npos) name = name.substr(dot + 1);  // "torch.float32"
@@ -283,7 +295,7 @@ DType dtype_of(nb::handle object) {
     if (row.name == name) return row.dtype;
   std::string all;
   for (const DTypeRow& row : dtype_rows) all += (all.empty() ? "" : ", ") + std::string(row.name);
-  fail(ErrorCode::argument_type, "there is no dtype " + name + "; there are " + all);
+  fail(ErrorCode::argument_type, std::string(argument) + " has elements of dtype " + name + "; there are " + all);
 }
 
 }  // namespace unisono::python

@@ -1,4 +1,6 @@
 // Errors of the library become the classes of unisono/_errors.py, and Ctrl-C reaches a thread that waits in it.
+#include <unistd.h>
+
 #include "python/core/calls.hpp"
 
 namespace unisono::python {
@@ -19,9 +21,9 @@ void translate(const std::exception_ptr& pointer, void*) {
   }
 }
 
-// Only threads that Python knows: others would become known to it by asking, perhaps while it is going away.
+// Only Python's main thread hears of signals, so only it asks; others might also do so while Python is going away.
 bool is_interrupted() {
-  if (!PyGILState_GetThisThreadState()) return false;
+  if (gettid() != getpid() || !PyGILState_GetThisThreadState()) return false;  // the first thread has the process's number
   const PyGILState_STATE state = PyGILState_Ensure();
   const bool raised = PyErr_CheckSignals() != 0;
   PyGILState_Release(state);

@@ -1,9 +1,8 @@
 // Results: a tensor that the library made, as an array of the kind that the caller uses. The bytes are shown as a buffer, and
 // the framework makes its own array of them.
-#include <nanobind/stl/vector.h>
-
 #include "python/core/arrays.hpp"
 #include "python/core/dtypes.hpp"
+#include "python/core/values.hpp"
 #include "unisono/shared_tensor.hpp"
 
 namespace unisono::python {
@@ -62,9 +61,9 @@ nb::object array_of(Kind kind, const Tensor& tensor) {
 
 void register_memory(nb::module_& module) {
   nb::class_<Memory>(module, "Memory", nb::type_slots(memory_slots), "The bytes of a result.");
-  module.def("alloc_shared", [](const std::vector<int64_t>& shape, nb::handle dtype, const std::string& kind) {
-    const Tensor tensor = alloc_shared(Shape(shape), dtype_of(dtype));
-    return array_of(kind == "torch" ? Kind::torch : Kind::numpy, tensor);
+  define(module, "alloc_shared", +[](nb::handle shape, nb::handle dtype, nb::handle kind) {
+    const Tensor tensor = alloc_shared(shape_of(shape, "shape"), dtype_of(dtype, "dtype"));
+    return array_of(text_of(kind, "kind") == "torch" ? Kind::torch : Kind::numpy, tensor);
   });
 }
 

@@ -44,8 +44,7 @@ def zeros_shared(shape, dtype="float32", kind="numpy"):
     """
     if kind not in ("numpy", "torch"):
         raise ArgumentError(f'kind is {kind!r}; it is "numpy" or "torch"')
-    sizes = [shape] if isinstance(shape, int) else list(shape)
-    return _core.alloc_shared(sizes, dtype, kind)
+    return _core.alloc_shared(shape, dtype, kind)
 
 
 @_atexit.register

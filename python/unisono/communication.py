@@ -2,12 +2,20 @@
 
 Both dialects share one world: whichever is initialised second finds it there.
 """
+from __future__ import annotations
+
+import sys as _sys
+
 from unisono._core import communication as _core
 from unisono import _core as _whole
 
-__all__ = ["GlobalComm", "ReduceOp", "comm_func", "create_group", "destroy_group", "get_group_rank_from_world_rank",
-           "get_group_size", "get_local_rank", "get_local_rank_size", "get_process_group_ranks", "get_rank",
-           "get_world_rank_from_group_rank", "init", "release"]
+__all__ = ["GlobalComm", "HCCL_WORLD_COMM_GROUP", "MCCL_WORLD_COMM_GROUP", "NCCL_WORLD_COMM_GROUP", "ReduceOp", "comm_func",
+           "create_group", "destroy_group", "get_group_rank_from_world_rank", "get_group_size", "get_local_rank",
+           "get_local_rank_size", "get_process_group_ranks", "get_rank", "get_world_rank_from_group_rank", "init", "release"]
+
+HCCL_WORLD_COMM_GROUP = "hccl_world_group"  # all three are names of the world
+NCCL_WORLD_COMM_GROUP = "nccl_world_group"
+MCCL_WORLD_COMM_GROUP = "mccl_world_group"
 
 
 class ReduceOp:
@@ -17,8 +25,8 @@ class ReduceOp:
     MAX = "max"
     MIN = "min"
     PROD = "prod"
-    AVG = "avg"    # from here on: extensions
-    BAND = "band"
+    AVG = "avg"
+    BAND = "band"  # from here on: extensions
     BOR = "bor"
     BXOR = "bxor"
 
@@ -34,7 +42,7 @@ class GlobalComm(metaclass=_GlobalCommType):
     """What is common to all ranks."""
 
     BACKEND = "unisono"
-    WORLD_COMM_GROUP = "hccl_world_group"
+    WORLD_COMM_GROUP = HCCL_WORLD_COMM_GROUP
 
 
 def init(backend_name=None):
@@ -75,7 +83,7 @@ def get_local_rank_size(group=GlobalComm.WORLD_COMM_GROUP):
 
 def create_group(group, rank_ids, options=None):
     """Makes a group of these ranks under this name; its members call this. `options` is taken and ignored."""
-    _core.create_group(group, list(rank_ids))
+    _core.create_group(group, rank_ids)
 
 
 def destroy_group(group):
@@ -105,3 +113,4 @@ def __getattr__(name):
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+_sys.modules["unisono.communication.management"] = _sys.modules[__name__]  # where MindSpore has them too
