@@ -13,9 +13,9 @@ namespace {
 
 // What is looked up again and again. Never destroyed, since Python may be gone by then.
 struct Known {
-  nb::object contiguous, copy_into, from_memory, mindspore_as_numpy;  // of unisono/_arrays.py
-  nb::object data_ptr, dtype, shape, is_contiguous, device, type, layout, is_conj, is_neg, dlpack, dlpack_device;
-  nb::object cpu;
+  nb::object contiguous, copy_into, from_memory, mindspore_as_numpy, strided, torch_parts;  // of unisono/_arrays.py
+  nb::object data_ptr, dtype, shape, is_contiguous, device, is_cpu, layout, is_conj, is_neg, dlpack, dlpack_device;
+  nb::object dense, increment_version;  // of torch, once a tensor of its was seen
   std::unordered_map<PyTypeObject*, Kind> kinds;
   std::unordered_map<PyObject*, DType> torch_dtypes;
   std::unordered_map<std::string_view, DType> formats;
@@ -30,18 +30,19 @@ Known* make_known() {
   known->copy_into = arrays.attr("copy_into");
   known->from_memory = arrays.attr("from_memory");
   known->mindspore_as_numpy = arrays.attr("mindspore_as_numpy");
+  known->strided = arrays.attr("strided");
+  known->torch_parts = arrays.attr("torch_parts");
   known->data_ptr = interned("data_ptr");
   known->dtype = interned("dtype");
   known->shape = interned("shape");
   known->is_contiguous = interned("is_contiguous");
   known->device = interned("device");
-  known->type = interned("type");
+  known->is_cpu = interned("is_cpu");
   known->layout = interned("layout");
   known->is_conj = interned("is_conj");
   known->is_neg = interned("is_neg");
   known->dlpack = interned("__dlpack__");
   known->dlpack_device = interned("__dlpack_device__");
-  known->cpu = interned("cpu");
   for (const DTypeRow& row : dtype_rows)
     if (!row.format.empty()) known->formats[row.format] = row.dtype;
   known->formats["l"] = DType::int64;  // NumPy's int64 on this platform
@@ -189,12 +190,21 @@ DType torch_dtype(nb::handle dtype, const char* argument) {
 
 bool is_true(nb::handle value) { return value.ptr() == Py_True; }
 
+void learn_torch(Known& names) {
+  const nb::tuple parts = nb::borrow<nb::tuple>(names.torch_parts());
+  names.dense = parts[0];
+  names.increment_version = parts[1];
+}
+
+std::string attribute_text(nb::handle object, const nb::object& name) { return nb::cast<std::string>(nb::str(attribute(object, name))); }
+
 Array read_torch(nb::handle object, const char* argument, Access access) {
-  const Known& names = known();
-  if (nb::object device = attribute(attribute(object, names.device), names.type); !device.equal(names.cpu))
-    fail(ErrorCode::argument, std::string(argument) + " is on device " + nb::cast<std::string>(device) + "; Unisono takes CPU tensors");
-  if (nb::object layout = attribute(object, names.layout); nb::cast<std::string>(nb::str(layout)) != "torch.strided")
-    fail(ErrorCode::argument, std::string(argument) + " has layout " + nb::cast<std::string>(nb::str(layout)) + "; dense tensors are taken");
+  Known& names = known();
+  if (!names.dense.is_valid()) learn_torch(names);
+  if (!is_true(attribute(object, names.is_cpu)))
+    fail(ErrorCode::argument, std::string(argument) + " is on device " + attribute_text(object, names.device) + "; Unisono takes CPU tensors");
+  if (!attribute(object, names.layout).is(names.dense))
+    fail(ErrorCode::argument, std::string(argument) + " has layout " + attribute_text(object, names.layout) + "; dense tensors are taken");
   if (!is_true(asked(object, names.is_contiguous)) || is_true(asked(object, names.is_conj)) || is_true(asked(object, names.is_neg)))
     return through_copy(object, argument, Kind::torch, access);
   const nb::object shape = attribute(object, names.shape);  // a tuple
@@ -209,6 +219,7 @@ Array read_torch(nb::handle object, const char* argument, Access access) {
                 shape_from(static_cast<int>(dims), sizes)};
   if (PyErr_Occurred()) throw nb::python_error();
   array.owner = nb::borrow(object);
+  if (access == Access::write) names.increment_version(nb::make_tuple(object));
   return array;
 }
 
@@ -217,6 +228,12 @@ DType dtype_of_dlpack(const dlpack::DataType& type, const char* argument) {
     if (row.dlpack_code == type.code && row.dlpack_bits == type.bits && type.lanes == 1) return row.dtype;
   fail(ErrorCode::argument_type, std::string(argument) + " has elements that we do not know: DLPack type " + std::to_string(type.code) +
                                      " of " + std::to_string(type.bits) + " bits");
+}
+
+nb::tuple tuple_of(const int64_t* numbers, int count) {
+  nb::list list;
+  for (int index = 0; index < count; ++index) list.append(numbers[index]);
+  return nb::tuple(list);
 }
 
 // The capsule stays as it is: it keeps the memory, and gives it back when it goes.
@@ -230,12 +247,18 @@ Array read_dlpack(nb::handle object, const char* argument, Access access) {
   const dlpack::Tensor& tensor = managed->tensor;
   if (tensor.dims > max_dims)
     fail(ErrorCode::argument, std::string(argument) + " has " + std::to_string(tensor.dims) + " dimensions; at most 8 are taken");
-  if (tensor.strides && !is_contiguous(tensor.dims, tensor.shape, tensor.strides, 1))
-    return through_copy(object, argument, Kind::dlpack, access);
+  const DType dtype = dtype_of_dlpack(tensor.dtype, argument);
+  std::byte* data = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  if (tensor.strides && !is_contiguous(tensor.dims, tensor.shape, tensor.strides, 1)) {
+    const nb::object bits = known().strided(capsule, reinterpret_cast<uintptr_t>(data), element_bytes(dtype),
+                                            tuple_of(tensor.shape, tensor.dims), tuple_of(tensor.strides, tensor.dims));
+    Array array = through_copy(bits, argument, Kind::dlpack, access);
+    array.view.dtype = dtype;
+    return array;
+  }
   Array array;
   array.kind = Kind::dlpack;
-  array.view = {static_cast<std::byte*>(tensor.data) + tensor.byte_offset, dtype_of_dlpack(tensor.dtype, argument),
-                shape_from(tensor.dims, tensor.shape)};
+  array.view = {data, dtype, shape_from(tensor.dims, tensor.shape)};
   array.owner = std::move(capsule);
   return array;
 }

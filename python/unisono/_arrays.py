@@ -17,7 +17,7 @@ def contiguous(array):
     if _kind(array) == "torch":
         return array.detach().resolve_conj().resolve_neg().contiguous().clone()
     import numpy
-    return numpy.array(numpy.from_dlpack(array) if not hasattr(array, "__array__") else array, order="C", copy=True)
+    return numpy.array(array, order="C", copy=True)
 
 
 def copy_into(array, copy):
@@ -28,8 +28,30 @@ def copy_into(array, copy):
             array.copy_(copy)
         return
     import numpy
-    target = array if isinstance(array, numpy.ndarray) or not hasattr(array, "__dlpack__") else numpy.from_dlpack(array)
-    numpy.copyto(numpy.asarray(target), numpy.asarray(copy))
+    numpy.copyto(numpy.asarray(array), numpy.asarray(copy))
+
+
+class _Strided:
+    """Memory that somebody else keeps, as NumPy wants it described. NumPy's own from_dlpack() gives what cannot be written."""
+
+    def __init__(self, keeper, pointer, element_bytes, shape, strides):
+        self.keeper = keeper
+        letter = "u" if element_bytes < 16 else "c"
+        self.__array_interface__ = {"version": 3, "data": (pointer, False), "typestr": f"<{letter}{element_bytes}", "shape": shape,
+                                    "strides": tuple(stride * element_bytes for stride in strides)}
+
+
+def strided(keeper, pointer, element_bytes, shape, strides):
+    """A NumPy array over the bits of such memory, whatever they stand for."""
+    import numpy
+    return numpy.asarray(_Strided(keeper, pointer, element_bytes, shape, strides))
+
+
+def torch_parts():
+    """(what dense tensors have as layout, a function that lets autograd know that the tensors of a tuple are written, so that
+    backward() does not take them for what they were)."""
+    import torch
+    return torch.strided, getattr(torch._C, "_increment_version", None) or torch.autograd.graph.increment_version
 
 
 def numpy_dtype(name):
