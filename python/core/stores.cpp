@@ -79,6 +79,7 @@ void bind_several(nb::class_<Store>& store) {
         released([&] { return self.multi_set(names, bytes), 0; });
       }, any("keys"), any("values"), "Sets all keys at once.")
       .def("num_keys", [](Store& self) { return released([&] { return self.num_keys(); }); }, "How many keys there are.")
+      .def("clone", [](nb::object self) { return self; }, "The store itself, for it may be used by any number of threads.")
       .def("has_extended_api", [](Store&) { return true; }, "Whether append(), multi_get() and multi_set() work: they do.")
       .def("set_timeout", [](Store& self, handle timeout) {
         const std::optional<double> seconds = seconds_of(timeout);

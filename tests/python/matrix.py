@@ -98,9 +98,9 @@ def reduce_scatter(kit):
 
 
 def reduce_scatter_tensor(kit):
-    expected = kit.reduced(kit.ranks * 2, COLUMNS).reshape(kit.ranks, 2, COLUMNS)[kit.rank]
     for function in (dist.reduce_scatter_tensor, dist.reduce_scatter_single):
         kit.wait(function(output := kit.room(2, COLUMNS), kit.mine(kit.ranks * 2, COLUMNS), kit.the_op(), async_op=kit.async_op))
+        expected = kit.reduced(kit.ranks * 2, COLUMNS).reshape(kit.ranks, 2, COLUMNS)[kit.rank]
         yield output, expected
     stacked = kit.mine(kit.ranks * 2, COLUMNS).reshape(kit.ranks, 2, COLUMNS)
     kit.wait(dist.reduce_scatter_tensor_coalesced([output := kit.room(2, COLUMNS)], [stacked], kit.the_op(), async_op=kit.async_op))
@@ -126,8 +126,8 @@ def func_reduce_scatter_tensor(kit):
 
 def func_reduce(kit):
     for root in kit.everyone:
-        expected = kit.reduced(ROWS)
-        yield func.reduce(kit.mine(ROWS), root, kit.the_op()), expected if kit.rank == root else numpy.zeros_like(expected)
+        output = func.reduce(kit.mine(ROWS), root, kit.the_op())
+        yield output, kit.reduced(ROWS) if kit.rank == root else numpy.zeros_like(kit.values(0, ROWS))
 
 
 REDUCTIONS = [all_reduce, all_reduce_coalesced, reduce, reduce_scatter, reduce_scatter_tensor, func_all_reduce,

