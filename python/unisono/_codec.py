@@ -57,7 +57,7 @@ def _write(value, parts, depth):
             _write(element, parts, depth + 1)
             if kind is dict:
                 _write(value[element], parts, depth + 1)
-    elif kind.__module__ == "numpy" and hasattr(value, "dtype"):
+    elif kind.__module__ in ("numpy", "ml_dtypes") and hasattr(value, "dtype"):
         _write_array(value, parts)
     else:
         raise _errors.ArgumentTypeError(f"objects of type {kind.__module__}.{kind.__qualname__} are not encoded: give numbers, "
