@@ -16,17 +16,16 @@
 
 namespace unisono::python {
 
-// While it lives, this thread does without the GIL. A thread that comes back when the interpreter is going away stays here: the
-// process is about to end, and unwinding its frames would end it with an error.
+// While it lives, this thread does without the GIL.
 class Released {
  public:
   Released() : state_(PyEval_SaveThread()) {}
-  ~Released() { take_back(state_); }
+  ~Released() {
+    staying_if_python_goes([this] { PyEval_RestoreThread(state_); });
+  }
   Released(const Released&) = delete;
 
  private:
-  static void take_back(PyThreadState* state);
-
   PyThreadState* state_;
 };
 

@@ -16,8 +16,10 @@ void translate(const std::exception_ptr& pointer, void*) {
     std::rethrow_exception(pointer);
   } catch (const Error& error) {
     if (PyErr_Occurred()) return;  // raised by a signal's handler while the call waited: KeyboardInterrupt, say
-    const nb::object exception = exception_of(error.status());
-    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+    staying_if_python_goes([&] {
+      const nb::object exception = exception_of(error.status());
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+    });
   }
 }
 

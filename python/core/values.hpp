@@ -2,7 +2,9 @@
 // names it.
 #pragma once
 
+#include <cxxabi.h>
 #include <nanobind/nanobind.h>
+#include <unistd.h>
 
 #include <optional>
 #include <string>
@@ -39,6 +41,17 @@ GroupHandle group_of(nb::handle group);                // None: the world
 std::string group_name_of(nb::handle group);           // None: the world
 ReduceOp op_of(nb::handle op);                         // ours, torch's, or a name
 
+// Python ends threads that are left when the interpreter goes, wherever they next take the GIL, by unwinding their frames. Nobody may
+// stop that on the way, as nanobind and destructors would: such a thread stays where it is, for the process is about to end.
+template <typename Function>
+auto staying_if_python_goes(Function function) {
+  try {
+    return function();
+  } catch (abi::__forced_unwind&) {
+    for (;;) pause();
+  }
+}
+
 // Defines a function whose parameters go by position and take anything: what is wrong with one is said above, not by nanobind.
 template <typename>
 auto anything() {
@@ -46,7 +59,9 @@ auto anything() {
 }
 template <typename Return, typename... Parameters>
 void define(nb::module_& module, const char* name, Return (*function)(Parameters...)) {
-  module.def(name, function, anything<Parameters>()...);
+  module.def(name, [function](Parameters... parameters) {
+    return staying_if_python_goes([&] { return function(parameters...); });
+  }, anything<Parameters>()...);
 }
 
 }  // namespace unisono::python

@@ -1,7 +1,4 @@
 // Works: waiting, and who keeps the arrays of a call whose Work was dropped.
-#include <cxxabi.h>
-#include <unistd.h>
-
 #include <list>
 
 #include "python/core/calls.hpp"
@@ -20,14 +17,6 @@ std::list<Orphan>& orphans() {
 }
 
 }  // namespace
-
-void Released::take_back(PyThreadState* state) {
-  try {
-    PyEval_RestoreThread(state);
-  } catch (abi::__forced_unwind&) {  // Python ends this thread, as it does with all that are left when it goes
-    for (;;) pause();
-  }
-}
 
 void forget_finished() {
   for (auto orphan = orphans().begin(); orphan != orphans().end();) {
@@ -63,9 +52,11 @@ bool PythonWork::wait(nb::handle timeout) {
   const bool is_default = nb::hasattr(timeout, "total_seconds") && PyObject_Not(timeout.ptr()) == 1;
   const std::optional<double> timeout_s = is_default ? std::nullopt : seconds_of(timeout);
   if (!work_) return true;
-  released([&] { return work_->wait(timeout_s); });
-  finish();
-  return true;
+  return staying_if_python_goes([&] {
+    released([&] { return work_->wait(timeout_s); });
+    finish();
+    return true;
+  });
 }
 
 nb::object PythonWork::exception() const {
