@@ -45,7 +45,7 @@ class GlobalComm(metaclass=_GlobalCommType):
     WORLD_COMM_GROUP = HCCL_WORLD_COMM_GROUP
 
 
-def init(backend_name=None):
+def init(backend_name=None) -> None:
     """Joins the world as the launcher says; a second call finds it there. `backend_name` is taken and ignored.
 
     >>> init()
@@ -56,52 +56,52 @@ def init(backend_name=None):
     _core.init()
 
 
-def release():
+def release() -> None:
     """Leaves the world."""
     _core.release()
 
 
-def get_rank(group=GlobalComm.WORLD_COMM_GROUP):
+def get_rank(group: str | None = GlobalComm.WORLD_COMM_GROUP) -> int:
     """This rank, in the group."""
     return _core.get_rank(group)
 
 
-def get_group_size(group=GlobalComm.WORLD_COMM_GROUP):
+def get_group_size(group: str | None = GlobalComm.WORLD_COMM_GROUP) -> int:
     """How many ranks the group has."""
     return _core.get_group_size(group)
 
 
-def get_local_rank(group=GlobalComm.WORLD_COMM_GROUP):
+def get_local_rank(group: str | None = GlobalComm.WORLD_COMM_GROUP) -> int:
     """This rank among those of the group that are on this machine."""
     return _core.get_local_rank(group)
 
 
-def get_local_rank_size(group=GlobalComm.WORLD_COMM_GROUP):
+def get_local_rank_size(group: str | None = GlobalComm.WORLD_COMM_GROUP) -> int:
     """How many ranks of the group are on this machine."""
     return _core.get_local_rank_size(group)
 
 
-def create_group(group, rank_ids, options=None):
+def create_group(group: str, rank_ids, options=None) -> None:
     """Makes a group of these ranks under this name; its members call this. `options` is taken and ignored."""
     _core.create_group(group, rank_ids)
 
 
-def destroy_group(group):
+def destroy_group(group: str) -> None:
     """Leaves the group."""
     _core.destroy_group(group)
 
 
-def get_world_rank_from_group_rank(group, group_rank_id):
+def get_world_rank_from_group_rank(group: str, group_rank_id) -> int:
     """The rank in the world of a rank of the group."""
     return _core.get_world_rank_from_group_rank(group, group_rank_id)
 
 
-def get_group_rank_from_world_rank(world_rank_id, group):
+def get_group_rank_from_world_rank(world_rank_id, group) -> int:
     """The rank in the group of a rank of the world."""
     return _core.get_group_rank_from_world_rank(world_rank_id, group)
 
 
-def get_process_group_ranks(group=GlobalComm.WORLD_COMM_GROUP):
+def get_process_group_ranks(group: str | None = GlobalComm.WORLD_COMM_GROUP) -> list[int]:
     """The ranks of the world that are in the group, in its order."""
     return _core.get_process_group_ranks(group)
 

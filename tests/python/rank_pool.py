@@ -25,6 +25,14 @@ DEADLINE_S = 100.0
 JOIN_TIMEOUT_S = 60.0
 
 
+def has_torch():
+    """Whether torch is installed. The folder tests/python/torch would answer to that name alone."""
+    try:
+        return importlib.util.find_spec("torch.distributed") is not None
+    except ModuleNotFoundError:
+        return False
+
+
 class Pool:
     def __init__(self):
         self.workers = []

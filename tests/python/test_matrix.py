@@ -11,8 +11,10 @@ import numpy_oracle as oracle
 import unisono
 import unisono.comm_func as func
 import unisono.distributed as dist
+from rank_pool import has_torch
 
-WAYS = [(kind, async_op) for kind in ("numpy", "torch") for async_op in (False, True)]
+KINDS = ["numpy"] + (["torch"] if has_torch() else [])
+WAYS = [(kind, async_op) for kind in KINDS for async_op in (False, True)]
 FULL = "UNISONO_TEST_FULL" in os.environ
 
 
@@ -61,7 +63,6 @@ def moves(every):
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 @pytest.mark.parametrize("part, expected", [(reductions, 17 * (9 * 8 + 8 * 3)), (moves, 20 * 12)])
 def test_matrix(pool, part, expected, ranks):
-    pytest.importorskip("torch")
     every = ranks == 2 or FULL
     assert pool.run(part, ranks, every) == [expected * (len(WAYS) if every else 1)] * ranks
 

@@ -107,7 +107,7 @@ def test_joining_by_a_store(stores, count):
         port = str(free.getsockname()[1])
     source = JOINING.format(stores=stores)
     if stores is THEIRS:
-        pytest.importorskip("torch")
+        pytest.importorskip("torch.distributed")
         source = "import torch.distributed as torch\n" + source
     assert programs.run(source, 2, FREE_PORT=port) == [(0, ["2.0"] * count, "")] * 2
 
