@@ -117,7 +117,7 @@ Shape shape_from(int dims, const int64_t* sizes) { return Shape(std::span(sizes,
 
 // A copy in row order, of the same kind.
 Array through_copy(nb::handle object, const char* argument, Kind kind, Access access) {
-  nb::object copy = known().contiguous(object);
+  nb::object copy = known().contiguous(object, access == Access::write);
   Array array = read_array(copy, argument, Access::write);
   array.kind = kind;
   if (access == Access::write) array.copied_from = nb::borrow(object);
@@ -271,6 +271,8 @@ Array read_mindspore(nb::handle object, const char* argument, Access access) {
 }
 
 }  // namespace
+
+void prepare_arrays() { known(); }
 
 Array read_array(nb::handle object, const char* argument, Access access) {
   try {

@@ -28,6 +28,10 @@ struct Array {
   nb::object copied_from;   // where the owner is a copy that the call writes: what to copy it to afterwards
 };
 
+// Looks up what reading needs. Once, when the package is imported: threads that came to it together might wait for each other, one
+// with the GIL.
+void prepare_arrays();
+
 // ArgumentTypeError for what is no array or has a dtype we do not know, ArgumentError for one that is not on the CPU; both name
 // the argument.
 Array read_array(nb::handle object, const char* argument, Access access);

@@ -61,6 +61,7 @@ nb::object array_of(Kind kind, const Tensor& tensor) {
 
 void register_memory(nb::module_& module) {
   nb::class_<Memory>(module, "Memory", nb::type_slots(memory_slots), "The bytes of a result.");
+  module.def("prepare", &prepare_arrays);
   define(module, "alloc_shared", +[](nb::handle shape, nb::handle dtype, nb::handle kind) {
     const Tensor tensor = alloc_shared(shape_of(shape, "shape"), dtype_of(dtype, "dtype"));
     return array_of(text_of(kind, "kind") == "torch" ? Kind::torch : Kind::numpy, tensor);

@@ -59,7 +59,8 @@ std::string type_text(nb::handle object) { return nb::cast<std::string>(nb::str(
 
 void fail_because(const nb::python_error& error, const char* argument) {
   if (!error.matches(PyExc_Exception) || error.matches(PyExc_MemoryError)) throw error;
-  fail(ErrorCode::argument_type, std::string(argument) + " cannot be read: " + type_text(error.value()) + ": " +
+  const ErrorCode code = error.matches(PyExc_ValueError) ? ErrorCode::argument : ErrorCode::argument_type;
+  fail(code, std::string(argument) + " cannot be taken: " + type_text(error.value()) + ": " +
                                      nb::cast<std::string>(nb::str(error.value())));
 }
 

@@ -22,6 +22,7 @@ from unisono._errors import (ArgumentError, ArgumentTypeError, AuthError, Corrup
 from unisono import comm_func, communication, distributed
 
 __version__ = _core.__version__
+_core.prepare()
 
 
 def empty_shared(shape, dtype="float32", kind="numpy"):

@@ -12,9 +12,11 @@ def _kind(array):
     return "numpy"
 
 
-def contiguous(array):
-    """A copy of the array in row order."""
+def contiguous(array, writes):
+    """A copy of the array in row order. ValueError for one that is going to be written and whose elements share memory."""
     if _kind(array) == "torch":
+        if writes and any(size > 1 and stride == 0 for size, stride in zip(array.shape, array.stride())):
+            raise ValueError("some of its elements are the same memory, as expand() makes it; give a clone() of it")
         return array.detach().resolve_conj().resolve_neg().contiguous().clone()
     import numpy
     return numpy.array(array, order="C", copy=True)
@@ -24,7 +26,7 @@ def copy_into(array, copy):
     """What was computed in a copy, back into the array that it was made of."""
     if _kind(array) == "torch":
         import torch
-        with torch.no_grad():
+        with torch.inference_mode() if array.is_inference() else torch.no_grad():
             array.copy_(copy)
         return
     import numpy

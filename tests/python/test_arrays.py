@@ -103,6 +103,9 @@ def torch_in_place():
         dist.all_reduce(inference)
         output, _ = func.all_reduce(inference)
         assert (inference == ranks).all() and (output == ranks * ranks).all()
+        slanted = torch.ones(2, 3).t()
+    dist.all_reduce(slanted)  # outside the mode, and through a copy
+    assert (slanted == ranks).all()
     for tensor in (torch.ones(()), torch.ones(0), torch.ones(2, 0), torch.ones(6).reshape(2, 3).t(), torch.ones(4, 4)[1:3, ::2],
                    torch.ones(2, 3).to(memory_format=torch.contiguous_format).transpose(0, 1), torch.ones(3).expand(2, 3).clone()):
         dist.all_reduce(tensor)
@@ -115,10 +118,18 @@ def torch_in_place():
     assert (negated == -ranks).all()
     work = dist.all_reduce(slanted := torch.full((2, 3), 1.0 + rank).t(), async_op=True)
     assert work.wait() is True and (slanted == sum(range(1, ranks + 1))).all() and work.result()[0] is slanted
+    refused(lambda: dist.all_reduce(torch.ones(1).expand(3)), "tensor", "same memory")
     refused(lambda: dist.all_reduce(torch.ones(2, device="meta")), "tensor is on device meta")
     refused(lambda: dist.all_reduce(torch.eye(3).to_sparse()), "tensor has layout torch.sparse_coo")
     refused(lambda: dist.all_reduce(torch.ones((1,) * 9)), "tensor has 9 dimensions")
     refused(lambda: dist.all_reduce(torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.quint8)), "tensor", "quint8")
+
+
+def expanded_inputs():
+    """What is only read may share memory."""
+    output = torch.empty(2 * dist.get_world_size(), 3)
+    dist.all_gather_into_tensor(output, torch.ones(3).expand(2, 3))
+    assert (output == 1).all()
 
 
 def autograd_knows_of_writes():
@@ -168,7 +179,7 @@ def dlpack_only():
     assert whole.sum() == 4 * sum(range(1, ranks + 1))
     output, handle = func.all_gather_into_tensor(DLPackOnly(torch.full((2,), rank)))
     assert handle is None and output.tolist() == [index for index in range(ranks) for _ in range(2)]
-    refused(lambda: dist.all_reduce(DLPackOnly(torch.ones(2, requires_grad=True))), "tensor cannot be read", "grad")
+    refused(lambda: dist.all_reduce(DLPackOnly(torch.ones(2, requires_grad=True))), "tensor cannot be taken", "grad")
 
 
 def small_floats():
@@ -233,7 +244,7 @@ def test_numpy_and_buffers(pool):
 
 
 @pytest.mark.skipif(not has_torch(), reason="torch is not installed")
-@pytest.mark.parametrize("case", [torch_in_place, autograd_knows_of_writes, dlpack_only, small_floats, kinds_are_given_back,
+@pytest.mark.parametrize("case", [torch_in_place, expanded_inputs, autograd_knows_of_writes, dlpack_only, small_floats, kinds_are_given_back,
                                   letters_with_a_shape], ids=lambda case: case.__name__)
 def test_with_torch(pool, case):
     pool.run(case, 2)

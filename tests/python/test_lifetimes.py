@@ -1,5 +1,6 @@
 """Who keeps what, and until when: dropped works, interpreters that end, forks, threads, the GIL."""
 import gc
+import sys
 import threading
 import weakref
 
@@ -34,6 +35,45 @@ def a_dropped_work_keeps_its_arrays():
         assert not any(other.any() for other in others)
         dist.all_reduce(numpy.ones(1), group=dist.new_group([0]), async_op=True).wait()  # at the next chance they are let go
         assert alive() is None
+    return True
+
+
+def references_are_given_back():
+    """Of arrays, lists and results, after calls that end well, that are not waited for, and that fail."""
+    data, parts, slanted = numpy.ones(4), [numpy.ones(4), numpy.ones(4)], numpy.ones((2, 3)).T
+    held = [data, parts, parts[0], slanted, parts[1]]
+    before = [sys.getrefcount(one) for one in held]
+    for _ in range(20):
+        dist.all_reduce(data)
+        dist.all_gather(parts, data)
+        dist.all_reduce(slanted)
+        work = dist.all_gather(parts, data, async_op=True)
+        work.wait()
+        assert len(work.result()) == 2
+        del work
+        output, handle = func.all_reduce(data, async_op=True)
+        handle.wait()
+        del output, handle
+        for wrong in ("x", None, [data], data.astype("S8")):
+            try:
+                dist.all_gather(parts, wrong)
+            except unisono.Error:
+                pass
+            try:
+                dist.all_gather([data, wrong], data)
+            except unisono.Error:
+                pass
+    gc.collect()
+    return [sys.getrefcount(one) for one in held] == before
+
+
+def first_calls_of_many_threads():
+    """None waits for another's looking up of what reading arrays needs."""
+    threads = [threading.Thread(target=lambda: func.all_reduce(numpy.ones(1), group=None)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     return True
 
 
@@ -111,8 +151,8 @@ def waiting_lets_other_threads_run():
 
 
 @pytest.mark.parametrize("case, expected", [
-    (a_dropped_work_keeps_its_arrays, True), (works_in_a_cycle, [2, 2, 2]), (expiring_waits, True), (many_threads_on_many_groups, []),
-    (waiting_lets_other_threads_run, True)], ids=lambda value: getattr(value, "__name__", ""))
+    (a_dropped_work_keeps_its_arrays, True), (references_are_given_back, True), (first_calls_of_many_threads, True), (works_in_a_cycle, [2, 2, 2]),
+    (expiring_waits, True), (many_threads_on_many_groups, []), (waiting_lets_other_threads_run, True)], ids=lambda value: getattr(value, "__name__", ""))
 def test_in_one_process(pool, case, expected):
     assert pool.run(case, 2) == [expected, expected]
 
