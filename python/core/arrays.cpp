@@ -75,7 +75,8 @@ Kind find_kind(PyTypeObject* type, nb::handle object, const char* argument) {
     const auto module = nb::cast<std::string>(nb::str(base.attr("__module__")));
     if (name == "ndarray" && module == "numpy") return Kind::numpy;
     if (name == "generic" && module == "numpy")
-      fail(ErrorCode::argument_type, std::string(argument) + " is a scalar of NumPy, " + type_text(object) + "; give an array, of no dimensions say");
+      fail(ErrorCode::argument_type,
+           std::string(argument) + " is a scalar of NumPy, " + type_text(object) + "; give an array, of no dimensions say");
     if (name == "Tensor" && module == "torch") return Kind::torch;
     if (name == "Tensor" && module.starts_with("mindspore.")) return Kind::mindspore;
   }
@@ -164,7 +165,8 @@ Array read_buffer(nb::handle object, const char* argument, Access access, Kind k
   if (!buffer && kind == Kind::numpy) return read_named(object, argument, access);
   if (!buffer) throw nb::python_error();
   if (buffer->ndim > max_dims)
-    fail(ErrorCode::argument, std::string(argument) + " has " + std::to_string(buffer->ndim) + " dimensions; at most 8 are taken");
+    fail(ErrorCode::argument,
+         std::string(argument) + " has " + std::to_string(buffer->ndim) + " dimensions; at most 8 are taken");
   Array array;
   array.kind = kind;
   if (buffer->readonly && access == Access::write) fail_read_only(argument);
@@ -196,16 +198,21 @@ void learn_torch(Known& names) {
   names.increment_version = parts[1];
 }
 
-std::string attribute_text(nb::handle object, const nb::object& name) { return nb::cast<std::string>(nb::str(attribute(object, name))); }
+std::string attribute_text(nb::handle object, const nb::object& name) {
+  return nb::cast<std::string>(nb::str(attribute(object, name)));
+}
 
 Array read_torch(nb::handle object, const char* argument, Access access) {
   Known& names = known();
   if (!names.dense.is_valid()) learn_torch(names);
   if (!is_true(attribute(object, names.is_cpu)))
-    fail(ErrorCode::argument, std::string(argument) + " is on device " + attribute_text(object, names.device) + "; Unisono takes CPU tensors");
+    fail(ErrorCode::argument,
+         std::string(argument) + " is on device " + attribute_text(object, names.device) + "; Unisono takes CPU tensors");
   if (!attribute(object, names.layout).is(names.dense))
-    fail(ErrorCode::argument, std::string(argument) + " has layout " + attribute_text(object, names.layout) + "; dense tensors are taken");
-  if (!is_true(asked(object, names.is_contiguous)) || is_true(asked(object, names.is_conj)) || is_true(asked(object, names.is_neg)))
+    fail(ErrorCode::argument,
+         std::string(argument) + " has layout " + attribute_text(object, names.layout) + "; dense tensors are taken");
+  if (!is_true(asked(object, names.is_contiguous)) || is_true(asked(object, names.is_conj)) ||
+      is_true(asked(object, names.is_neg)))
     return through_copy(object, argument, Kind::torch, access);
   const nb::object shape = attribute(object, names.shape);  // a tuple
   const Py_ssize_t dims = PyTuple_GET_SIZE(shape.ptr());
@@ -226,8 +233,8 @@ Array read_torch(nb::handle object, const char* argument, Access access) {
 DType dtype_of_dlpack(const dlpack::DataType& type, const char* argument) {
   for (const DTypeRow& row : dtype_rows)
     if (row.dlpack_code == type.code && row.dlpack_bits == type.bits && type.lanes == 1) return row.dtype;
-  fail(ErrorCode::argument_type, std::string(argument) + " has elements that we do not know: DLPack type " + std::to_string(type.code) +
-                                     " of " + std::to_string(type.bits) + " bits");
+  fail(ErrorCode::argument_type, std::string(argument) + " has elements that we do not know: DLPack type " +
+                                     std::to_string(type.code) + " of " + std::to_string(type.bits) + " bits");
 }
 
 nb::tuple tuple_of(const int64_t* numbers, int count) {

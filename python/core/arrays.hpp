@@ -28,8 +28,8 @@ struct Array {
   nb::object copied_from;   // where the owner is a copy that the call writes: what to copy it to afterwards
 };
 
-// Looks up what reading needs. Once, when the package is imported: threads that came to it together might wait for each other, one
-// with the GIL.
+// Looks up what reading needs. Once, when the package is imported: threads that came to it together might wait for each other,
+// one with the GIL.
 void prepare_arrays();
 
 // ArgumentTypeError for what is no array or has a dtype we do not know, ArgumentError for one that is not on the CPU; both name

@@ -9,7 +9,8 @@ namespace {
 using comm_func::TensorAndHandle;
 using nb::handle;
 
-// The functions that return a tensor and a handle. `rest` reads the other parameters; what is wrong with any is told to the others.
+// The functions that return a tensor and a handle. `rest` reads the other parameters; what is wrong with any is told to the
+// others.
 template <typename Rest, typename Function>
 nb::tuple pair_of(Collective kind, const std::string& group, handle tensor, Rest rest, Function function) {
   std::vector<Array> arrays = arguments(kind, group, [&] {
@@ -95,11 +96,13 @@ nb::tuple all_to_all(handle shapes, handle list, handle group, handle async_op) 
   std::vector<Shape> output_shapes;
   std::vector<Array> arrays = arguments(Collective::all_to_all, options.group, [&] {
     options.async_op = flag_of(async_op, "async_op");
-    for (handle shape : list_of(shapes, "output_shape_list", "shapes")) output_shapes.push_back(shape_of(shape, "output_shape_list"));
+    for (handle shape : list_of(shapes, "output_shape_list", "shapes"))
+      output_shapes.push_back(shape_of(shape, "output_shape_list"));
     return read_arrays(list, "input_tensor_list", Access::read);
   });
   const std::vector<TensorView> views = views_of(arrays);
-  comm_func::TensorsAndHandle made = released([&] { return comm_func::all_to_all_with_output_shape(output_shapes, views, options); });
+  comm_func::TensorsAndHandle made =
+      released([&] { return comm_func::all_to_all_with_output_shape(output_shapes, views, options); });
   const Kind kind = arrays.empty() ? Kind::numpy : arrays[0].kind;
   nb::list outputs;
   for (const Tensor& tensor : made.first) outputs.append(array_of(kind, tensor));
@@ -149,9 +152,11 @@ void bind_exchanges(nb::module_& module) {
 
 void bind_comm_func(nb::module_& parent) {
   nb::module_ module = parent.def_submodule("comm_func");
-  nb::class_<PythonHandle>(module, "CommHandle", "What an asynchronous call returns beside its tensor: wait for it before you read that.")
-      .def("wait", &PythonHandle::wait, nb::arg("timeout").none() = nb::none(),
-           "Blocks until the call is over, or raises its error. A timeout that expires raises TimeoutError and leaves it running.")
+  nb::class_<PythonHandle>(module, "CommHandle",
+                           "What an asynchronous call returns beside its tensor: wait for it before you read that.")
+      .def(
+          "wait", &PythonHandle::wait, nb::arg("timeout").none() = nb::none(),
+          "Blocks until the call is over, or raises its error. A timeout that expires raises TimeoutError and leaves it running.")
       .def("is_completed", &PythonHandle::is_completed, "Whether the call is over.")
       .def("exception", &PythonHandle::exception, "The error of a call that failed; None while it runs and after success.");
   define(module, "all_reduce", &reducing<Collective::all_reduce, comm_func::all_reduce>);

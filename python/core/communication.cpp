@@ -35,7 +35,9 @@ void bind_communication(nb::module_& parent) {
   define(module, "get_group_rank_from_world_rank", +[](handle rank, handle group) {
     return communication::get_group_rank_from_world_rank(whole_of(rank, "world_rank_id"), group_name_of(group));
   });
-  define(module, "get_process_group_ranks", +[](handle group) { return communication::get_process_group_ranks(group_name_of(group)); });
+  define(
+      module, "get_process_group_ranks",
+      +[](handle group) { return communication::get_process_group_ranks(group_name_of(group)); });
 }
 
 }  // namespace unisono::python

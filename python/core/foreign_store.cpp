@@ -93,7 +93,8 @@ class ForeignStore final : public Store {
     fail(ErrorCode::internal, "a store was asked for something that is not there");
   }
 
-  nb::object text(const std::string& value) const { return nb::str(value.data(), value.size()); }  // torch's compare_set takes no bytes
+  // torch's compare_set takes no bytes.
+  nb::object text(const std::string& value) const { return nb::str(value.data(), value.size()); }
 
   Result<bool> are_there(const std::vector<std::string>& keys) const {
     nb::gil_scoped_acquire gil;

@@ -9,8 +9,8 @@
 
 namespace unisono::python {
 
-// One of ours, or an adapter around what has set, get, add, check, compare_set and delete_key; ArgumentTypeError for anything else.
-// None: null.
+// One of ours, or an adapter around what has set, get, add, check, compare_set and delete_key; ArgumentTypeError for anything
+// else. None: null.
 std::shared_ptr<distributed::Store> store_of(nanobind::handle store, const char* argument);
 
 }  // namespace unisono::python

@@ -35,27 +35,43 @@ ReduceOp premul_sum(handle factor) {
 
 void bind_ops(nb::module_& module) {
   nb::class_<ReduceOp>(module, "ReduceOp", "How tensors are reduced: ReduceOp.SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR.")
-      .def_prop_ro_static("SUM", [](handle) { return ReduceOp::sum; }, "Adds.")
-      .def_prop_ro_static("AVG", [](handle) { return ReduceOp::avg; }, "Adds, and divides by the number of ranks.")
-      .def_prop_ro_static("PRODUCT", [](handle) { return ReduceOp::product; }, "Multiplies.")
-      .def_prop_ro_static("MIN", [](handle) { return ReduceOp::min; }, "The least.")
-      .def_prop_ro_static("MAX", [](handle) { return ReduceOp::max; }, "The greatest.")
-      .def_prop_ro_static("BAND", [](handle) { return ReduceOp::band; }, "And, bit by bit.")
-      .def_prop_ro_static("BOR", [](handle) { return ReduceOp::bor; }, "Or, bit by bit.")
-      .def_prop_ro_static("BXOR", [](handle) { return ReduceOp::bxor; }, "Exclusive or, bit by bit.")
-      .def_static("PREMUL_SUM", &premul_sum, nb::arg("factor").none(), "Multiplies every contribution by the factor and adds them up.")
-      .def("__eq__", [](const ReduceOp& op, handle other) {
-        return nb::isinstance<ReduceOp>(other) && op == nb::cast<ReduceOp>(other);
-      }, nb::arg("other").none())
-      .def("__hash__", [](const ReduceOp& op) { return static_cast<int64_t>(op.kind) + PyObject_Hash(nb::float_(op.factor).ptr()); })
+      .def_prop_ro_static(
+          "SUM", [](handle) { return ReduceOp::sum; }, "Adds.")
+      .def_prop_ro_static(
+          "AVG", [](handle) { return ReduceOp::avg; }, "Adds, and divides by the number of ranks.")
+      .def_prop_ro_static(
+          "PRODUCT", [](handle) { return ReduceOp::product; }, "Multiplies.")
+      .def_prop_ro_static(
+          "MIN", [](handle) { return ReduceOp::min; }, "The least.")
+      .def_prop_ro_static(
+          "MAX", [](handle) { return ReduceOp::max; }, "The greatest.")
+      .def_prop_ro_static(
+          "BAND", [](handle) { return ReduceOp::band; }, "And, bit by bit.")
+      .def_prop_ro_static(
+          "BOR", [](handle) { return ReduceOp::bor; }, "Or, bit by bit.")
+      .def_prop_ro_static(
+          "BXOR", [](handle) { return ReduceOp::bxor; }, "Exclusive or, bit by bit.")
+      .def_static("PREMUL_SUM", &premul_sum, nb::arg("factor").none(),
+                  "Multiplies every contribution by the factor and adds them up.")
+      .def(
+          "__eq__",
+          [](const ReduceOp& op, handle other) { return nb::isinstance<ReduceOp>(other) && op == nb::cast<ReduceOp>(other); },
+          nb::arg("other").none())
+      .def("__hash__",
+           [](const ReduceOp& op) { return static_cast<int64_t>(op.kind) + PyObject_Hash(nb::float_(op.factor).ptr()); })
       .def("__repr__", &name_of_op);
 }
 
 void bind_handles(nb::module_& module) {
   nb::class_<GroupHandle>(module, "ProcessGroup", "The ranks that speak together: what new_group() returns.")
-      .def("rank", [](const GroupHandle& group) { return distributed::get_rank(group); }, "This rank, in the group; -1 outside it.")
-      .def("size", [](const GroupHandle& group) { return distributed::get_world_size(group); }, "How many ranks it has; -1 outside it.")
-      .def("name", [](const GroupHandle&) { return distributed::get_backend(); }, "Of the backend, as in torch: \"unisono\".")
+      .def(
+          "rank", [](const GroupHandle& group) { return distributed::get_rank(group); },
+          "This rank, in the group; -1 outside it.")
+      .def(
+          "size", [](const GroupHandle& group) { return distributed::get_world_size(group); },
+          "How many ranks it has; -1 outside it.")
+      .def(
+          "name", [](const GroupHandle&) { return distributed::get_backend(); }, "Of the backend, as in torch: \"unisono\".")
       .def("is_member", &GroupHandle::is_member, "Whether this rank is in it.");
   module.def("outside", &GroupHandle::outside);
   module.def("world", [] { return GroupHandle(); });
@@ -86,13 +102,15 @@ void bind_reading(nb::module_& module) {  // for functions that are made in Pyth
 
 std::pair<GroupHandle, std::vector<GroupHandle>> new_subgroups(handle lists, handle timeout) {
   std::vector<std::vector<int>> ranks;
-  for (handle list : list_of(lists, "ranks_per_subgroup_list", "lists of ranks")) ranks.push_back(wholes_of(list, "ranks_per_subgroup_list"));
+  for (handle list : list_of(lists, "ranks_per_subgroup_list", "lists of ranks"))
+    ranks.push_back(wholes_of(list, "ranks_per_subgroup_list"));
   const NewGroupOptions options = group_options(timeout, nb::none());
   distributed::Subgroups groups = released([&] { return distributed::new_subgroups_by_enumeration(ranks, options); });
   return {groups.mine, groups.all};
 }
 
-// Which of the lists this rank is in. Everybody tells the others before a group is made, so a wrong list is refused like a tensor.
+// Which of the lists this rank is in. Everybody tells the others before a group is made, so a wrong list is refused like a
+// tensor.
 GroupHandle split_group(handle group, handle split_ranks, handle timeout) {
   const GroupHandle parent = group_of(group);
   NewGroupOptions options;

@@ -21,7 +21,8 @@ struct Letter {
 // To send, one of the two peers has to be given; to receive, none of them means any rank.
 Letter letter_of(const Address& address, bool sends) {
   const std::string name = address.name, in_group = "group_" + name;
-  Letter letter{whole_or_none(address.peer, address.name), {.group = group_of(address.group), .tag = whole_of(address.tag, "tag")}};
+  Letter letter{whole_or_none(address.peer, address.name),
+                {.group = group_of(address.group), .tag = whole_of(address.tag, "tag")}};
   letter.options.group_peer = whole_or_none(address.group_peer, in_group.c_str());
   if (letter.peer && letter.options.group_peer)
     fail(ErrorCode::argument, name + " and " + in_group + " are both given; give one of them");

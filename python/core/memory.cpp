@@ -43,7 +43,8 @@ Makers& makers() {
 
 nb::object numpy_dtype(DType dtype) {
   nb::object& known = makers().dtypes[static_cast<size_t>(dtype)];
-  if (!known) known = nb::module_::import_("unisono._arrays").attr("numpy_dtype")(nb::str(name_of(dtype).data(), name_of(dtype).size()));
+  if (!known)
+    known = nb::module_::import_("unisono._arrays").attr("numpy_dtype")(nb::str(name_of(dtype).data(), name_of(dtype).size()));
   return known;
 }
 
@@ -52,7 +53,8 @@ nb::object array_of(Kind kind, const Tensor& tensor) {
   if (kind != Kind::numpy && kind != Kind::buffer) {
     constexpr const char* names[] = {"numpy", "torch", "mindspore", "dlpack"};
     const std::string_view name = name_of(tensor.dtype());
-    return makers().from_memory(names[static_cast<int>(kind)], memory, nb::str(name.data(), name.size()), tuple_of(tensor.shape()));
+    return makers().from_memory(names[static_cast<int>(kind)], memory, nb::str(name.data(), name.size()),
+                                tuple_of(tensor.shape()));
   }
   nb::object& ndarray = makers().numpy_array;
   if (!ndarray) ndarray = nb::module_::import_("numpy").attr("ndarray");

@@ -67,7 +67,8 @@ void fail_because(const nb::python_error& error, const char* argument) {
 bool flag_of(nb::handle value, const char* argument) {
   if (value.ptr() == Py_False) return false;
   if (value.ptr() == Py_True) return true;
-  if (const std::string type = type_text(value); type == "bool_" || type == "bool") return PyObject_IsTrue(value.ptr()) == 1;  // NumPy's
+  if (const std::string type = type_text(value); type == "bool_" || type == "bool")
+    return PyObject_IsTrue(value.ptr()) == 1;  // NumPy's
   fail(ErrorCode::argument_type, std::string(argument) + " is a " + type_text(value) + "; give True or False");
 }
 
@@ -117,16 +118,19 @@ Shape shape_of(nb::handle shape, const char* argument) {
       : has_iterator(shape)                             ? longs_or_none(shape, argument)
                                                         : std::vector<int64_t>();
   if (!PyIndex_Check(shape.ptr()) && !has_iterator(shape))
-    fail(ErrorCode::argument_type, std::string(argument) + " is a " + type_text(shape) + "; give a whole number or a list of them");
+    fail(ErrorCode::argument_type,
+         std::string(argument) + " is a " + type_text(shape) + "; give a whole number or a list of them");
   if (sizes.size() > max_dims)
-    fail(ErrorCode::argument, std::string(argument) + " has " + std::to_string(sizes.size()) + " dimensions; at most 8 are taken");
+    fail(ErrorCode::argument,
+         std::string(argument) + " has " + std::to_string(sizes.size()) + " dimensions; at most 8 are taken");
   for (int64_t size : sizes)
     if (size < 0) fail(ErrorCode::argument, std::string(argument) + " has the size " + std::to_string(size) + " in it");
   return Shape(sizes);
 }
 
 std::string text_of(nb::handle value, const char* argument) {
-  if (!PyUnicode_Check(value.ptr())) fail(ErrorCode::argument_type, std::string(argument) + " is a " + type_text(value) + "; give a str");
+  if (!PyUnicode_Check(value.ptr()))
+    fail(ErrorCode::argument_type, std::string(argument) + " is a " + type_text(value) + "; give a str");
   return bytes_of(value, argument);
 }
 
@@ -192,8 +196,9 @@ ReduceOp op_of(nb::handle op) {
   if (nb::hasattr(op, "factor") && nb::hasattr(op, "op")) return premultiplied(op);  // torch's PREMUL_SUM
   std::string name;
   if (nb::hasattr(op, "name") && nb::try_cast(nb::object(op.attr("name")), name)) return named_op(name);  // torch's
-  fail(ErrorCode::argument_type, "op is a " + type_text(op) +
-                                     "; give a ReduceOp or one of \"sum\", \"avg\", \"prod\", \"min\", \"max\", \"band\", \"bor\", \"bxor\"");
+  fail(ErrorCode::argument_type,
+       "op is a " + type_text(op) +
+           "; give a ReduceOp or one of \"sum\", \"avg\", \"prod\", \"min\", \"max\", \"band\", \"bor\", \"bxor\"");
 }
 
 }  // namespace unisono::python

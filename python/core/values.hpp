@@ -41,8 +41,8 @@ GroupHandle group_of(nb::handle group);                // None: the world
 std::string group_name_of(nb::handle group);           // None: the world
 ReduceOp op_of(nb::handle op);                         // ours, torch's, or a name
 
-// Python ends threads that are left when the interpreter goes, wherever they next take the GIL, by unwinding their frames. Nobody may
-// stop that on the way, as nanobind and destructors would: such a thread stays where it is, for the process is about to end.
+// Python ends threads that are left when the interpreter goes, wherever they next take the GIL, by unwinding their frames. Nobody
+// may stop that on the way, as nanobind and destructors would: such a thread stays where it is, for the process is about to end.
 template <typename Function>
 auto staying_if_python_goes(Function function) {
   try {

@@ -77,9 +77,11 @@ nb::object PythonWork::result() {
 void bind_works(nb::module_& module) {
   nb::class_<PythonWork>(module, "Work", "What an asynchronous call returns: wait for it before you read its result.")
       .def("wait", &PythonWork::wait, nb::arg("timeout").none() = nb::none(),
-           "Blocks until the call is over; True, or raises the call's error. A timeout (seconds or a timedelta) that expires raises "
+           "Blocks until the call is over; True, or raises the call's error. A timeout (seconds or a timedelta) that expires "
+           "raises "
            "TimeoutError and leaves the call running: it may be waited for again.")
-      .def("synchronize", [](PythonWork& work) { work.wait(nb::none()); }, "As wait(), with no deadline and no answer.")
+      .def(
+          "synchronize", [](PythonWork& work) { work.wait(nb::none()); }, "As wait(), with no deadline and no answer.")
       .def("is_completed", &PythonWork::is_completed, "Whether the call is over.")
       .def("is_success", &PythonWork::is_success, "Whether the call is over and ended well.")
       .def("exception", &PythonWork::exception, "The error of a call that failed; None while it runs and after success.")

@@ -39,7 +39,8 @@ class _Strided:
     def __init__(self, keeper, pointer, element_bytes, shape, strides):
         self.keeper = keeper
         letter = "u" if element_bytes < 16 else "c"
-        self.__array_interface__ = {"version": 3, "data": (pointer, False), "typestr": f"<{letter}{element_bytes}", "shape": shape,
+        self.__array_interface__ = {"version": 3, "data": (pointer, False), "typestr": f"<{letter}{element_bytes}",
+                                    "shape": shape,
                                     "strides": tuple(stride * element_bytes for stride in strides)}
 
 

@@ -103,7 +103,8 @@ def reduce_scatter_tensor(kit):
         expected = kit.reduced(kit.ranks * 2, COLUMNS).reshape(kit.ranks, 2, COLUMNS)[kit.rank]
         yield output, expected
     stacked = kit.mine(kit.ranks * 2, COLUMNS).reshape(kit.ranks, 2, COLUMNS)
-    kit.wait(dist.reduce_scatter_tensor_coalesced([output := kit.room(2, COLUMNS)], [stacked], kit.the_op(), async_op=kit.async_op))
+    kit.wait(dist.reduce_scatter_tensor_coalesced([output := kit.room(2, COLUMNS)], [stacked], kit.the_op(),
+                                                  async_op=kit.async_op))
     yield output, expected
 
 

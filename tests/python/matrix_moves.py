@@ -79,7 +79,8 @@ def uneven_parts(kit):
 
 
 def all_to_all_single(kit):
-    kit.wait(dist.all_to_all_single(output := kit.room(2 * kit.ranks, COLUMNS), kit.mine(2 * kit.ranks, COLUMNS), async_op=kit.async_op))
+    kit.wait(dist.all_to_all_single(output := kit.room(2 * kit.ranks, COLUMNS), kit.mine(2 * kit.ranks, COLUMNS),
+                                    async_op=kit.async_op))
     yield output, equal_parts(kit)
     come, go, expected = uneven_parts(kit)
     output = kit.room(sum(come), COLUMNS)
@@ -166,5 +167,6 @@ def func_letters(kit):
     yield output, kit.values(left, ROWS)
 
 
-MOVES = [all_gather, all_gather_into_tensor, all_gather_coalesced, broadcast, scatter, gather, all_to_all, all_to_all_single, letters,
+MOVES = [all_gather, all_gather_into_tensor, all_gather_coalesced, broadcast, scatter, gather, all_to_all, all_to_all_single,
+         letters,
          func_gathers, func_exchanges, func_letters]

@@ -33,11 +33,13 @@ NO_TIME = ["text", -1, 0, True, [], float("nan")]
 
 WRONG = {
     "output": NO_OUTPUT, "output_tensor": NO_OUTPUT, "input": NO_ARRAY, "input_tensor": NO_ARRAY,
-    "tensor_list": NO_LIST, "input_list": NO_LIST, "output_tensor_list": NO_LIST, "input_tensor_list": NO_LIST, "tensors": NO_LIST,
+    "tensor_list": NO_LIST, "input_list": NO_LIST, "output_tensor_list": NO_LIST, "input_tensor_list": NO_LIST,
+    "tensors": NO_LIST,
     "outputs": NO_LIST, "inputs": NO_LIST, "scatter_list": NO_LIST[:1] + NO_LIST[2:], "gather_list": NO_LIST[:1] + NO_LIST[2:],
     "output_tensor_lists": NO_LIST + [[array()], [[array()], None]], "op": NO_OP, "async_op": NO_FLAG, "src": NO_RANK,
     "dst": NO_RANK, "group_src": NO_RANK, "group_dst": NO_RANK, "output_split_sizes": NO_SIZES, "input_split_sizes": NO_SIZES,
-    "timeout": NO_TIME, "wait_all_ranks": NO_FLAG, "output_shape": NO_SHAPE, "output_shape_list": ["ab", 3, None, [None], [(1.5,)]],
+    "timeout": NO_TIME, "wait_all_ranks": NO_FLAG, "output_shape": NO_SHAPE,
+    "output_shape_list": ["ab", 3, None, [None], [(1.5,)]],
     "send_count_matrix": ["ab", 3, None, [[1.5]], [["a", "b"]]],
 }
 IGNORED = ("device_ids", "group")
@@ -105,7 +107,7 @@ def outcome(function, keywords):
 
 
 def one_rank_is_wrong():
-    """Rank 1 gives something wrong, rank 0 what is right, once waiting and once not; both say what they saw that they should not."""
+    """Rank 1 gives something wrong, rank 0 what is right, waiting and not; both say what they should not have seen."""
     complaints, count = [], 0
     for index, (function, good, no_tensor) in enumerate(calls()):
         for name in [name for name in good if name not in IGNORED]:
@@ -172,13 +174,15 @@ def locally_wrong():
         (lambda: dist.new_group([0], sort_ranks=None), "sort_ranks"), (lambda: dist.new_group([0], backend="gloo"), "backend"),
         *[(lambda ranks=ranks: dist.split_group(None, ranks), "split_ranks") for ranks in ("ab", 3, None, [], [3], [["a"]])],
         (lambda: dist.new_subgroups("x"), "group_size"), (lambda: dist.new_subgroups(0), "group_size"),
-        *[(lambda ranks=ranks: dist.new_subgroups_by_enumeration(ranks), "ranks_per_subgroup_list") for ranks in ("a", [1], [["a"]])],
+        *[(lambda ranks=ranks: dist.new_subgroups_by_enumeration(ranks), "ranks_per_subgroup_list")
+          for ranks in ("a", [1], [["a"]])],
         (lambda: dist.shrink_group("ab"), "ranks_to_exclude"), (lambda: dist.shrink_group([9]), "ranks_to_exclude"),
         (lambda: dist.agree("x"), "flag"), (lambda: dist.agree(True, None, "x"), "timeout"), (lambda: dist.abort(None, 3), "why"),
         *[(lambda peer=peer: dist.send(one, peer), "dst") for peer in ("x", 1.5, None, [0], 9)],
         *[(lambda tag=tag: dist.send(one, 0, tag=tag), "tag") for tag in ("x", 1.5, None, 2**40)],
         *[(lambda peer=peer: dist.recv(array(), peer), "src") for peer in ("x", 1.5, [0], 9)],
-        (lambda: dist.isend("x", 0), "tensor"), (lambda: dist.irecv("x", 0), "tensor"), (lambda: dist.recv(read_only(), 0), "tensor"),
+        (lambda: dist.isend("x", 0), "tensor"), (lambda: dist.irecv("x", 0), "tensor"),
+        (lambda: dist.recv(read_only(), 0), "tensor"),
         (lambda: dist.isend(one, 0, group_dst=0), "group_dst"), (lambda: dist.irecv(array(), 0, group_src=0), "group_src"),
         (lambda: dist.isend(one, group_dst="x"), "group_dst"), (lambda: dist.P2POp("sum", one, 0), "op"),
         (lambda: dist.batch_isend_irecv(3), "p2p_op_list"), (lambda: dist.batch_isend_irecv([3]), "p2p_op_list"),
@@ -195,12 +199,14 @@ def locally_wrong():
         (lambda: unisono.zeros_shared(3, "int7"), "dtype"), (lambda: unisono.zeros_shared(3, kind="tensor"), "kind"),
         (lambda: store.set(3, "x"), "key"), (lambda: store.set("x", 3), "value"), (lambda: store.get(3), "key"),
         (lambda: store.add("x", 1.5), "amount"), (lambda: store.wait("x"), "keys"), (lambda: store.wait([3]), "keys"),
-        (lambda: store.wait(["x"], "y"), "timeout"), (lambda: store.check(None), "keys"), (lambda: store.multi_set(["x"], [3]), "values"),
+        (lambda: store.wait(["x"], "y"), "timeout"), (lambda: store.check(None), "keys"),
+        (lambda: store.multi_set(["x"], [3]), "values"),
         (lambda: store.compare_set("x", 3, "y"), "expected_value"), (lambda: store.set_timeout(None), "timeout"),
         (lambda: dist.FileStore(3), "file_name"), (lambda: dist.FileStore("/tmp/x", "y"), "world_size"),
         (lambda: dist.PrefixStore(3, store), "prefix"), (lambda: dist.PrefixStore("x", 3), "store"),
         (lambda: dist.PrefixStore("x", None), "store"), (lambda: dist.get_default_backend_for_device("cuda"), "device"),
-        (lambda: unisono.communication.create_group(3, [0]), "group"), (lambda: unisono.communication.create_group("x", "ab"), "rank_ids"),
+        (lambda: unisono.communication.create_group(3, [0]), "group"),
+        (lambda: unisono.communication.create_group("x", "ab"), "rank_ids"),
         (lambda: unisono.communication.get_rank(3), "group"),
         (lambda: unisono.communication.get_world_rank_from_group_rank("hccl_world_group", "x"), "group_rank_id"),
         (lambda: unisono.communication.get_group_rank_from_world_rank(1.5, "hccl_world_group"), "world_rank_id"),

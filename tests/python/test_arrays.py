@@ -107,7 +107,8 @@ def torch_in_place():
     dist.all_reduce(slanted)  # outside the mode, and through a copy
     assert (slanted == ranks).all()
     for tensor in (torch.ones(()), torch.ones(0), torch.ones(2, 0), torch.ones(6).reshape(2, 3).t(), torch.ones(4, 4)[1:3, ::2],
-                   torch.ones(2, 3).to(memory_format=torch.contiguous_format).transpose(0, 1), torch.ones(3).expand(2, 3).clone()):
+                   torch.ones(2, 3).to(memory_format=torch.contiguous_format).transpose(0, 1),
+                   torch.ones(3).expand(2, 3).clone()):
         dist.all_reduce(tensor)
         assert (tensor == ranks).all()
     conjugated = torch.full((2,), complex(1, 1)).conj()
@@ -228,8 +229,10 @@ def kinds_are_given_back():
 def letters_with_a_shape():
     rank, ranks = dist.get_rank(), dist.get_world_size()
     right, left = (rank + 1) % ranks, (rank - 1) % ranks
-    for data, dtype, kind in [(numpy.full((2, 2), rank, "f4"), "float32", numpy.ndarray), (numpy.full(3, rank), numpy.int64, numpy.ndarray),
-                              (torch.full((2,), rank), torch.int64, torch.Tensor), (torch.full((), rank), torch.int64, torch.Tensor),
+    for data, dtype, kind in [(numpy.full((2, 2), rank, "f4"), "float32", numpy.ndarray),
+                              (numpy.full(3, rank), numpy.int64, numpy.ndarray),
+                              (torch.full((2,), rank), torch.int64, torch.Tensor),
+                              (torch.full((), rank), torch.int64, torch.Tensor),
                               (numpy.full(2, rank, ml_dtypes.bfloat16), "bfloat16", numpy.ndarray)]:
         sends = func.P2POp("isend", data, right, tag=5)
         receives = func.P2POp(func.irecv, tuple(data.shape), left, tag=5, recv_dtype=dtype)
@@ -244,7 +247,9 @@ def test_numpy_and_buffers(pool):
 
 
 @pytest.mark.skipif(not has_torch(), reason="torch is not installed")
-@pytest.mark.parametrize("case", [torch_in_place, expanded_inputs, autograd_knows_of_writes, dlpack_only, small_floats, kinds_are_given_back,
+@pytest.mark.parametrize("case",
+                         [torch_in_place, expanded_inputs, autograd_knows_of_writes, dlpack_only, small_floats,
+                          kinds_are_given_back,
                                   letters_with_a_shape], ids=lambda case: case.__name__)
 def test_with_torch(pool, case):
     pool.run(case, 2)

@@ -13,10 +13,12 @@ from unisono import _codec
 SEED = 20260101
 LEAVES = [
     lambda r: None, lambda r: r.random() < 0.5, lambda r: r.randint(-10, 10), lambda r: r.randint(-2**200, 2**200),
-    lambda r: r.uniform(-1e9, 1e9), lambda r: r.choice([math.inf, -math.inf, -0.0, 5e-324]), lambda r: complex(r.random(), -r.random()),
+    lambda r: r.uniform(-1e9, 1e9), lambda r: r.choice([math.inf, -math.inf, -0.0, 5e-324]),
+    lambda r: complex(r.random(), -r.random()),
     lambda r: "".join(chr(r.randint(0, 0x10FFFF)) for _ in range(r.randint(0, 8))), lambda r: r.randbytes(r.randint(0, 30)),
     lambda r: bytearray(r.randbytes(4)),
-    lambda r: numpy.array(r.randbytes(24), dtype="S24"), lambda r: numpy.frombuffer(r.randbytes(24), r.choice(["i4", ">i2", "u8", "?"])),
+    lambda r: numpy.array(r.randbytes(24), dtype="S24"),
+    lambda r: numpy.frombuffer(r.randbytes(24), r.choice(["i4", ">i2", "u8", "?"])),
     lambda r: numpy.zeros(r.choice([(), (0,), (2, 0, 3), (2, 3)]), r.choice(["f4", "f8", "c16", ml_dtypes.bfloat16, "U3"])),
     lambda r: numpy.float32(r.randint(0, 99)), lambda r: numpy.int8(3), lambda r: ml_dtypes.bfloat16(r.randint(0, 9)),
 ]
@@ -145,7 +147,9 @@ def test_pickles_only_where_asked_for():
     assert _codec.decode(_codec.encode([1]), allow_pickle=True) == [1]
 
 
-@pytest.mark.parametrize("name", [b"O", b"|O8", b"i4,i4", b"(9999999,)f8", b"M8[ns]", b"finfo", b"nonsense", b"{'a': 1}", b"V8", b"f4\xff"])
+@pytest.mark.parametrize("name",
+                         [b"O", b"|O8", b"i4,i4", b"(9999999,)f8", b"M8[ns]", b"finfo", b"nonsense", b"{'a': 1}", b"V8",
+                          b"f4\xff"])
 def test_dtypes_that_no_rank_writes(name):
     length = len(name).to_bytes(8, "little")
     for data in (b"", b"\0" * 8):

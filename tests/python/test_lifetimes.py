@@ -151,8 +151,10 @@ def waiting_lets_other_threads_run():
 
 
 @pytest.mark.parametrize("case, expected", [
-    (a_dropped_work_keeps_its_arrays, True), (references_are_given_back, True), (first_calls_of_many_threads, True), (works_in_a_cycle, [2, 2, 2]),
-    (expiring_waits, True), (many_threads_on_many_groups, []), (waiting_lets_other_threads_run, True)], ids=lambda value: getattr(value, "__name__", ""))
+    (a_dropped_work_keeps_its_arrays, True), (references_are_given_back, True), (first_calls_of_many_threads, True),
+    (works_in_a_cycle, [2, 2, 2]),
+    (expiring_waits, True), (many_threads_on_many_groups, []), (waiting_lets_other_threads_run, True)],
+    ids=lambda value: getattr(value, "__name__", ""))
 def test_in_one_process(pool, case, expected):
     assert pool.run(case, 2) == [expected, expected]
 
@@ -218,8 +220,8 @@ def test_a_forked_child_is_told_and_the_parent_goes_on():
 join()
 child = os.fork()
 if child == 0:
-    for call in (lambda: dist.all_reduce(numpy.ones(1)), lambda: dist.get_rank(), lambda: unisono.comm_func.all_reduce(numpy.ones(1)),
-                 lambda: dist.send(numpy.ones(1), 0)):
+    for call in (lambda: dist.all_reduce(numpy.ones(1)), lambda: dist.get_rank(),
+                 lambda: unisono.comm_func.all_reduce(numpy.ones(1)), lambda: dist.send(numpy.ones(1), 0)):
         try:
             call()
         except unisono.StateError as error:

@@ -94,8 +94,9 @@ for store in {stores}:
     say(data[0])
 """
 OURS = "[dist.FileStore(path), dist.FileStore(path), dist.PrefixStore('part', dist.FileStore(path))]"
-THEIRS = ("[store for store in [torch.FileStore(path + 'torch', ranks), torch.TCPStore('127.0.0.1', int(os.environ['FREE_PORT']), ranks, "
-          "rank == 0)] for store in (store, store, torch.PrefixStore('part', store), dist.PrefixStore('ours', store))]")
+THEIRS = ("[store for store in [torch.FileStore(path + 'torch', ranks), "
+          "torch.TCPStore('127.0.0.1', int(os.environ['FREE_PORT']), ranks, rank == 0)] "
+          "for store in (store, store, torch.PrefixStore('part', store), dist.PrefixStore('ours', store))]")
 
 
 @pytest.mark.parametrize("stores, count", [(OURS, 3), (THEIRS, 8)], ids=["ours", "torch's"])

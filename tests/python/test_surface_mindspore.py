@@ -36,7 +36,8 @@ COMMUNICATION = {  # mindspore/communication/__init__.py, __all__; None: no func
     "get_group_rank_from_world_rank": "world_rank_id, group", "create_group": "group, rank_ids, options=None",
     "destroy_group": "group", "get_comm_name": WORLD, "get_process_group_ranks": WORLD,
 }
-MEMBERS = {"GlobalComm": ["BACKEND", "CHECK_ENVS", "INITED", "WORLD_COMM_GROUP"], "ReduceOp": ["AVG", "MAX", "MIN", "PROD", "SUM"],
+MEMBERS = {"GlobalComm": ["BACKEND", "CHECK_ENVS", "INITED", "WORLD_COMM_GROUP"],
+           "ReduceOp": ["AVG", "MAX", "MIN", "PROD", "SUM"],
            "CommHandle": ["wait"]}
 
 R24 = "None, as on the pages of MindSpore 2.4; None and the name mean the same group"
@@ -71,8 +72,9 @@ def text_of(function):
 
 def test_names():
     found = set(COMMUNICATION) - set(communication.__all__) | set(COMM_FUNC) - set(func.__all__)
-    found |= {name if name not in ("GlobalComm", "ReduceOp") else name + " of comm_func" for name in set(func.__all__) - set(COMM_FUNC)}
-    found |= {name if name != "ReduceOp" else name + " of communication" for name in set(communication.__all__) - set(COMMUNICATION)}
+    shared = ("GlobalComm", "ReduceOp")
+    found |= {name + " of comm_func" if name in shared else name for name in set(func.__all__) - set(COMM_FUNC)}
+    found |= {name + " of communication" if name in shared else name for name in set(communication.__all__) - set(COMMUNICATION)}
     same(found, NAMES)
 
 
@@ -92,7 +94,7 @@ def test_members():
     found = set()
     for name, members in MEMBERS.items():
         kind = getattr(func, name)
-        here = {member for member in dir(kind) if not member.startswith("_")} | {member for member in ("INITED",) if hasattr(kind, member)}
+        here = {member for member in [*dir(kind), "INITED"] if not member.startswith("_") and hasattr(kind, member)}
         found |= {(name, member) for member in here ^ set(members)}
     same(found, MEMBER_REASONS)
 
@@ -117,7 +119,8 @@ def test_groups_by_name():
             assert (communication.get_rank(name), communication.get_group_size(name), communication.get_local_rank(name),
                     communication.get_local_rank_size(name), communication.get_process_group_ranks(name)) == (0, 1, 0, 1, [0])
         communication.create_group("mine", [0])
-        assert communication.get_world_rank_from_group_rank("mine", 0) == communication.get_group_rank_from_world_rank(0, "mine") == 0
+        assert communication.get_world_rank_from_group_rank("mine", 0) == 0
+        assert communication.get_group_rank_from_world_rank(0, "mine") == 0
         communication.destroy_group("mine")
     finally:
         communication.release()

@@ -52,37 +52,40 @@ PICKLE = "the codec is closed by default; pickle runs code that the sender choos
 PARAMETERS = {  # (function, parameter): why only one of the two has it
     ("init_process_group", "_ranks"): "private to torch's split of groups",
     ("new_group", "reproducible"): "whether bits depend on the inputs and the number of ranks alone",
-    **{(name, "allow_pickle"): PICKLE for name in ("all_gather_object", "broadcast_object_list", "gather_object", "recv_object_list",
+    **{(name, "allow_pickle"): PICKLE for name in ("all_gather_object", "broadcast_object_list", "gather_object",
+                                                   "recv_object_list",
                                                   "scatter_object_list", "send_object_list")},
 }
 DEFAULTS = {}  # (function, parameter): why the defaults differ
 
+STORES = ("Store", "FileStore", "HashStore", "PrefixStore")
 MEMBERS = {  # (class, name): why only one of the two has it
     **{("Work", name): "needs a stream of a GPU" for name in ("block_current_stream",)},
     **{("Work", name): "a torch.futures.Future; unisono.torch's backend has it" for name in ("get_future", "get_future_result")},
     **{("Work", name): "hands the object over to TorchScript" for name in ("boxed", "unbox")},
-    **{(store, name): QUEUES for store in ("Store", "FileStore", "HashStore", "PrefixStore")
-       for name in ("queue_len", "queue_pop", "queue_push")},
-    **{(store, name): "unisono::distributed::Store does not list its keys" for store in ("Store", "FileStore", "HashStore", "PrefixStore")
-       for name in ("list_keys",)},
-    **{(store, name): "a collective over a store; barrier() is the collective" for store in ("Store", "FileStore", "HashStore", "PrefixStore")
-       for name in ("barrier",)},
+    **{(store, name): QUEUES for store in STORES for name in ("queue_len", "queue_pop", "queue_push")},
+    **{(store, "list_keys"): "unisono::distributed::Store does not list its keys" for store in STORES},
+    **{(store, "barrier"): "a collective over a store; barrier() is the collective" for store in STORES},
     ("ReduceOp", "RedOpType"): "the enumeration behind torch's ReduceOp; ours are ReduceOp objects themselves",
     ("ReduceOp", "op"): "tells torch's enumeration from its wrapper", ("ReduceOp", "factor"): "PREMUL_SUM(factor) is called here",
     ("ProcessGroup", "is_member"): "whether this rank is in the group: torch has only the constant NON_GROUP_MEMBER",
     **{("ProcessGroup", name): METHODS for name in (
         "BackendType", "CUSTOM", "GLOO", "MPI", "NCCL", "UCC", "UNDEFINED", "XCCL", "abort", "all_gather_single",
         "all_gather_single_coalesced", "all_to_all_single", "allgather", "allgather_coalesced", "allgather_into_tensor_coalesced",
-        "allreduce", "allreduce_coalesced", "alltoall", "alltoall_base", "barrier", "bound_device_id", "boxed", "broadcast", "gather",
-        "get_group_store", "group_desc", "group_name", "merge_remote_group", "monitored_barrier", "recv", "recv_anysource", "reduce",
-        "reduce_scatter", "reduce_scatter_single", "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced", "scatter",
+        "allreduce", "allreduce_coalesced", "alltoall", "alltoall_base", "barrier", "bound_device_id", "boxed", "broadcast",
+        "gather",
+        "get_group_store", "group_desc", "group_name", "merge_remote_group", "monitored_barrier", "recv", "recv_anysource",
+        "reduce",
+        "reduce_scatter", "reduce_scatter_single", "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced",
+        "scatter",
         "send", "set_timeout", "shutdown", "split_group", "unbox", "use_pg_for_symm_mem_rendezvous")},
     ("Backend", "UNISONO"): "the one backend that there is",
     **{("Backend", name): "another backend's name" for name in ("FAKE", "GLOO", "MPI", "NCCL", "UCC", "XCCL")},
     **{("Backend", name): "torch's registry of backends" for name in ("backend_capability", "backend_list", "backend_type_map",
                                                                      "default_device_backend_map", "register_backend")},
 }
-CLASSES = ["Backend", "FileStore", "GroupMember", "HashStore", "P2POp", "PrefixStore", "ProcessGroup", "ReduceOp", "Store", "Work", "group"]
+CLASSES = ["Backend", "FileStore", "GroupMember", "HashStore", "P2POp", "PrefixStore", "ProcessGroup", "ReduceOp", "Store",
+           "Work", "group"]
 
 
 def flat(table):
