@@ -101,7 +101,11 @@ auto arguments(Collective kind, const GroupOrName& group, Read read) {
   } catch (const std::exception& error) {
     why = Status(ErrorCode::internal, std::string("the arguments cannot be read: ") + error.what());
   }
-  refuse(kind, why, group);  // throws, but for a rank outside the group
+  try {
+    refuse(kind, why, group);  // throws, but for a rank outside the group
+  } catch (const Error& error) {  // whatever became of the group meanwhile, this rank hears what is wrong with its arguments
+    if (error.status().code() == ErrorCode::state) throw;
+  }
   fail(why.code(), why.message());
 }
 

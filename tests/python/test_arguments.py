@@ -144,6 +144,21 @@ def test_no_parameter_is_forgotten(pool):
     assert pool.run(all_parameters_are_named, 1) == [[]]
 
 
+def wrong_on_a_broken_group():
+    """A rank hears of its own mistake, whatever became of the group."""
+    if dist.get_rank() == 1:
+        return dist.destroy_process_group()
+    with pytest.raises(unisono.PeerLostError):
+        dist.recv(array(), src=1)
+    for call in (lambda: dist.all_reduce("x"), lambda: func.all_reduce("x")):
+        with pytest.raises(unisono.ArgumentTypeError, match="tensor"):
+            call()
+
+
+def test_wrong_on_a_broken_group(pool):
+    pool.run(wrong_on_a_broken_group, 2)
+
+
 def all_parameters_are_named():
     import inspect
     named = {}
