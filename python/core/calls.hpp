@@ -9,33 +9,36 @@
 #include <vector>
 
 #include "python/core/arrays.hpp"
+#include "python/core/values.hpp"
 #include "unisono/binding.hpp"
 #include "unisono/distributed.hpp"
 #include "unisono/work.hpp"
 
 namespace unisono::python {
 
-[[noreturn]] inline void fail(ErrorCode code, const std::string& text) {
-  throw_if_error(Status(code, text));
-  __builtin_unreachable();
-}
+// While it lives, this thread does without the GIL.
+class Released {
+ public:
+  Released() : state_(PyEval_SaveThread()) {}
+  ~Released() {
+    staying_if_python_goes([this] { PyEval_RestoreThread(state_); });
+  }
+  Released(const Released&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
 
 // Calls without the GIL. A signal may have been handled meanwhile and have raised: that comes first.
 template <typename Function>
 auto released(Function function) {
   auto result = [&] {
-    nb::gil_scoped_release release;
+    Released without_gil;
     return function();
   }();
   if (PyErr_Occurred()) throw nb::python_error();
   return result;
 }
-
-// The parameters of the same name, as they were given.
-std::optional<double> seconds_of(nb::handle timeout);      // None, a number, or a datetime.timedelta
-GroupHandle group_of(nb::handle group);                    // None: the world
-std::string group_name_of(nb::handle group);               // None: the world
-ReduceOp op_of(nb::handle op);                             // ours, torch's, or a name
 
 // What an asynchronous call returns; it holds the arrays until the call is over, and when it is dropped before, others do.
 class PythonWork {
@@ -72,29 +75,52 @@ nb::object perform(std::vector<Array>&& arrays, Function function) {
   return nb::cast(new PythonWork(std::move(work), std::move(arrays)), nb::rv_policy::take_ownership);
 }
 
-// Reads the arguments of a collective; what is wrong with them is told to the other ranks, who would wait otherwise.
-template <typename Read>
-auto arguments(Collective kind, const GroupHandle& group, Read read) {
+// Tells the others that this rank refuses the call, and throws `why`.
+inline void refuse(Collective kind, const Status& why, const GroupHandle& group) {
+  if (group.is_member()) released([&] { return distributed::refuse(kind, why, group), 0; });
+}
+inline void refuse(Collective kind, const Status& why, const std::string& group) {
+  released([&] { return comm_func::refuse(kind, why, group), 0; });
+}
+
+// Reads the arguments of a collective; what is wrong with them is told to the other ranks, who would wait otherwise. `group` is a
+// handle or a name: it is read before, since without it nobody can be told.
+template <typename GroupOrName, typename Read>
+auto arguments(Collective kind, const GroupOrName& group, Read read) {
+  Status why;
   try {
     return read();
   } catch (const Error& error) {
-    const Status why = error.status();
-    if (group.is_member())
-      released([&] {
-        distributed::refuse(kind, why, group);
-        return 0;
-      });
+    why = error.status();
+  } catch (nb::python_error& error) {  // no fault of the arguments: KeyboardInterrupt, or no memory
+    try {
+      refuse(kind, Status(ErrorCode::argument, "it was interrupted by " + type_text(error.value())), group);
+    } catch (const Error&) {
+    }
     throw;
+  } catch (const std::exception& error) {
+    why = Status(ErrorCode::internal, std::string("the arguments cannot be read: ") + error.what());
   }
+  try {
+    refuse(kind, why, group);  // throws, but for a rank outside the group
+  } catch (const Error& error) {  // whatever became of the group meanwhile, this rank hears what is wrong with its arguments
+    if (error.status().code() == ErrorCode::state) throw;
+  }
+  fail(why.code(), why.message());
 }
 
-// Where a rooted call is made, and who is its root when that is given as a rank of the group.
-struct Place {
-  GroupHandle group;
-  bool async_op = false;
-  std::optional<int> group_root;
+// The parameters of a rooted call, as they were given; `name` is src or dst.
+struct Given {
+  const char* name;
+  nb::handle root, group_root, async_op;
 };
-void check_root(const char* name, std::optional<int> root, const Place& place);  // ArgumentError unless one of the two is given
+// The same, read. Without either root: an ArgumentError, or rank 0.
+struct Place {
+  std::optional<int> root, group_root;
+  bool async_op = false;
+};
+enum class IfAbsent { fail, first_rank };
+Place place_of(const Given& given, IfAbsent if_absent);
 std::vector<Array> read_one(nb::handle tensor, const char* argument, Access access);
 std::vector<Array> read_two(nb::handle output, const char* output_argument, nb::handle input, const char* input_argument);
 
@@ -107,5 +133,6 @@ void bind_letters(nb::module_& module);
 void bind_comm_func(nb::module_& module);
 void bind_communication(nb::module_& module);
 void bind_stores(nb::module_& module);
+void bind_joining(nb::module_& module);
 
 }  // namespace unisono::python

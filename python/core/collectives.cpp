@@ -1,6 +1,4 @@
-// The collectives of the distributed dialect. Each reads its arrays, calls without the GIL, and returns None or a Work.
-#include <nanobind/stl/optional.h>
-
+// The collectives of the distributed dialect. Each reads its parameters, calls without the GIL, and returns None or a Work.
 #include "python/core/calls.hpp"
 
 namespace unisono::python {
@@ -8,10 +6,12 @@ namespace {
 
 using distributed::Options;
 using distributed::ReduceOptions;
+using nb::handle;
 
-nb::object all_reduce(nb::handle tensor, nb::handle op, nb::handle group, bool async_op) {
-  ReduceOptions options{.group = group_of(group), .async_op = async_op};
+nb::object all_reduce(handle tensor, handle op, handle group, handle async_op) {
+  ReduceOptions options{.group = group_of(group)};
   std::vector<Array> arrays = arguments(Collective::all_reduce, options.group, [&] {
+    options.async_op = flag_of(async_op, "async_op");
     options.op = op_of(op);
     return read_one(tensor, "tensor", Access::write);
   });
@@ -19,19 +19,24 @@ nb::object all_reduce(nb::handle tensor, nb::handle op, nb::handle group, bool a
   return perform(std::move(arrays), [&] { return distributed::all_reduce(view, options); });
 }
 
-nb::object scan(nb::handle tensor, nb::handle op, nb::handle group, bool async_op, bool exclusive) {
-  ReduceOptions options{.group = group_of(group), .async_op = async_op};
-  std::vector<Array> arrays = arguments(exclusive ? Collective::exscan : Collective::scan, options.group, [&] {
+template <Collective kind>
+nb::object scan(handle tensor, handle op, handle group, handle async_op) {
+  ReduceOptions options{.group = group_of(group)};
+  std::vector<Array> arrays = arguments(kind, options.group, [&] {
+    options.async_op = flag_of(async_op, "async_op");
     options.op = op_of(op);
     return read_one(tensor, "tensor", Access::write);
   });
   const TensorView view = arrays[0].view;
-  return perform(std::move(arrays), [&] { return exclusive ? distributed::exscan(view, options) : distributed::scan(view, options); });
+  return perform(std::move(arrays), [&] {
+    return kind == Collective::exscan ? distributed::exscan(view, options) : distributed::scan(view, options);
+  });
 }
 
-nb::object all_gather(nb::handle tensor_list, nb::handle tensor, nb::handle group, bool async_op) {
-  const Options options{.group = group_of(group), .async_op = async_op};
+nb::object all_gather(handle tensor_list, handle tensor, handle group, handle async_op) {
+  Options options{.group = group_of(group)};
   std::vector<Array> arrays = arguments(Collective::all_gather, options.group, [&] {
+    options.async_op = flag_of(async_op, "async_op");
     std::vector<Array> all = read_arrays(tensor_list, "tensor_list", Access::write);
     all.push_back(read_array(tensor, "tensor", Access::read));
     return all;
@@ -42,16 +47,20 @@ nb::object all_gather(nb::handle tensor_list, nb::handle tensor, nb::handle grou
   return perform(std::move(arrays), [&] { return distributed::all_gather(views, input, options); });
 }
 
-nb::object all_gather_into_tensor(nb::handle output, nb::handle input, nb::handle group, bool async_op) {
-  const Options options{.group = group_of(group), .async_op = async_op};
-  std::vector<Array> arrays = arguments(Collective::all_gather, options.group, [&] { return read_two(output, "output_tensor", input, "input_tensor"); });
+nb::object all_gather_into_tensor(handle output, handle input, handle group, handle async_op) {
+  Options options{.group = group_of(group)};
+  std::vector<Array> arrays = arguments(Collective::all_gather, options.group, [&] {
+    options.async_op = flag_of(async_op, "async_op");
+    return read_two(output, "output_tensor", input, "input_tensor");
+  });
   const TensorView to = arrays[0].view, from = arrays[1].view;
   return perform(std::move(arrays), [&] { return distributed::all_gather_into_tensor(to, from, options); });
 }
 
-nb::object reduce_scatter(nb::handle output, nb::handle input_list, nb::handle op, nb::handle group, bool async_op) {
-  ReduceOptions options{.group = group_of(group), .async_op = async_op};
+nb::object reduce_scatter(handle output, handle input_list, handle op, handle group, handle async_op) {
+  ReduceOptions options{.group = group_of(group)};
   std::vector<Array> arrays = arguments(Collective::reduce_scatter, options.group, [&] {
+    options.async_op = flag_of(async_op, "async_op");
     options.op = op_of(op);
     std::vector<Array> all = read_arrays(input_list, "input_list", Access::read);
     all.push_back(read_array(output, "output", Access::write));
@@ -63,9 +72,10 @@ nb::object reduce_scatter(nb::handle output, nb::handle input_list, nb::handle o
   return perform(std::move(arrays), [&] { return distributed::reduce_scatter(to, views, options); });
 }
 
-nb::object reduce_scatter_tensor(nb::handle output, nb::handle input, nb::handle op, nb::handle group, bool async_op) {
-  ReduceOptions options{.group = group_of(group), .async_op = async_op};
+nb::object reduce_scatter_tensor(handle output, handle input, handle op, handle group, handle async_op) {
+  ReduceOptions options{.group = group_of(group)};
   std::vector<Array> arrays = arguments(Collective::reduce_scatter, options.group, [&] {
+    options.async_op = flag_of(async_op, "async_op");
     options.op = op_of(op);
     return read_two(output, "output", input, "input");
   });
@@ -73,50 +83,58 @@ nb::object reduce_scatter_tensor(nb::handle output, nb::handle input, nb::handle
   return perform(std::move(arrays), [&] { return distributed::reduce_scatter_tensor(to, from, options); });
 }
 
-nb::object reduce(nb::handle tensor, std::optional<int> dst, nb::handle op, const Place& place) {
-  distributed::RootedReduceOptions options{.group = place.group, .async_op = place.async_op, .group_dst = place.group_root};
-  std::vector<Array> arrays = arguments(Collective::reduce, place.group, [&] {
+nb::object reduce(handle tensor, handle op, const GroupHandle& group, const Given& given) {
+  distributed::RootedReduceOptions options{.group = group};
+  Place place;
+  std::vector<Array> arrays = arguments(Collective::reduce, group, [&] {
+    place = place_of(given, IfAbsent::fail);
     options.op = op_of(op);
-    check_root("dst", dst, place);
     return read_one(tensor, "tensor", Access::write);
   });
+  options.async_op = place.async_op;
+  options.group_dst = place.group_root;
   const TensorView view = arrays[0].view;
-  return perform(std::move(arrays), [&] { return distributed::reduce(view, dst.value_or(0), options); });
+  return perform(std::move(arrays), [&] { return distributed::reduce(view, place.root.value_or(0), options); });
 }
 
-nb::object broadcast(nb::handle tensor, std::optional<int> src, const Place& place) {
-  const distributed::BroadcastOptions options{
-      .src = src.value_or(0), .group = place.group, .async_op = place.async_op, .group_src = place.group_root};
-  std::vector<Array> arrays = arguments(Collective::broadcast, place.group, [&] {
-    check_root("src", src, place);
+nb::object broadcast(handle tensor, const GroupHandle& group, const Given& given) {
+  Place place;
+  std::vector<Array> arrays = arguments(Collective::broadcast, group, [&] {
+    place = place_of(given, IfAbsent::fail);
     return read_one(tensor, "tensor", Access::write);
   });
+  const distributed::BroadcastOptions options{
+      .src = place.root.value_or(0), .group = group, .async_op = place.async_op, .group_src = place.group_root};
   const TensorView view = arrays[0].view;
   return perform(std::move(arrays), [&] { return distributed::broadcast(view, options); });
 }
 
-nb::object scatter(nb::handle tensor, nb::handle scatter_list, std::optional<int> src, const Place& place) {
-  const distributed::ScatterOptions options{
-      .src = src.value_or(0), .group = place.group, .async_op = place.async_op, .group_src = place.group_root};
-  std::vector<Array> arrays = arguments(Collective::scatter, place.group, [&] {
-    std::vector<Array> all = read_arrays(scatter_list, "scatter_list", Access::read);
+nb::object scatter(handle tensor, handle scatter_list, const GroupHandle& group, const Given& given) {
+  Place place;
+  std::vector<Array> arrays = arguments(Collective::scatter, group, [&] {
+    place = place_of(given, IfAbsent::first_rank);
+    std::vector<Array> all = read_arrays_or_none(scatter_list, "scatter_list", Access::read);
     all.push_back(read_array(tensor, "tensor", Access::write));
     return all;
   });
+  const distributed::ScatterOptions options{
+      .src = place.root.value_or(0), .group = group, .async_op = place.async_op, .group_src = place.group_root};
   std::vector<TensorView> views = views_of(arrays);
   const TensorView to = views.back();
   views.pop_back();
   return perform(std::move(arrays), [&] { return distributed::scatter(to, views, options); });
 }
 
-nb::object gather(nb::handle tensor, nb::handle gather_list, std::optional<int> dst, const Place& place) {
-  const distributed::GatherOptions options{
-      .dst = dst.value_or(0), .group = place.group, .async_op = place.async_op, .group_dst = place.group_root};
-  std::vector<Array> arrays = arguments(Collective::gather, place.group, [&] {
-    std::vector<Array> all = read_arrays(gather_list, "gather_list", Access::write);
+nb::object gather(handle tensor, handle gather_list, const GroupHandle& group, const Given& given) {
+  Place place;
+  std::vector<Array> arrays = arguments(Collective::gather, group, [&] {
+    place = place_of(given, IfAbsent::first_rank);
+    std::vector<Array> all = read_arrays_or_none(gather_list, "gather_list", Access::write);
     all.push_back(read_array(tensor, "tensor", Access::read));
     return all;
   });
+  const distributed::GatherOptions options{
+      .dst = place.root.value_or(0), .group = group, .async_op = place.async_op, .group_dst = place.group_root};
   std::vector<TensorView> views = views_of(arrays);
   const TensorView from = views.back();
   views.pop_back();
@@ -124,7 +142,7 @@ nb::object gather(nb::handle tensor, nb::handle gather_list, std::optional<int> 
 }
 
 // What `unisono bench --through python` compares with.
-void repeat_all_reduce(nb::handle tensor, int calls) {
+void repeat_all_reduce(handle tensor, int calls) {
   const Array array = read_array(tensor, "tensor", Access::write);
   released([&] {
     for (int call = 0; call < calls; ++call) distributed::all_reduce(array.view);
@@ -132,20 +150,34 @@ void repeat_all_reduce(nb::handle tensor, int calls) {
   });
 }
 
-nb::object barrier(nb::handle group, bool async_op) {
-  const Options options{.group = group_of(group), .async_op = async_op};
+nb::object barrier(handle group, handle async_op, handle timeout) {
+  Options options{.group = group_of(group)};
+  arguments(Collective::barrier, options.group, [&] {
+    options.async_op = flag_of(async_op, "async_op");
+    options.timeout_s = seconds_of(timeout);
+    return 0;
+  });
   return perform({}, [&] { return distributed::barrier(options); });
+}
+
+// For what is found out in Python: tells the others that this rank refuses the call, and raises the error.
+void refuse_call(handle kind, handle text, handle is_type, handle group) {
+  const std::optional<Collective> named = collective_named(text_of(kind, "kind"));
+  if (!named) fail(ErrorCode::internal, "there is no collective " + text_of(kind, "kind"));
+  const Status why(flag_of(is_type, "is_type") ? ErrorCode::argument_type : ErrorCode::argument, text_of(text, "text"));
+  refuse(*named, why, group_of(group));
+  fail(why.code(), why.message());
 }
 
 }  // namespace
 
-std::vector<Array> read_one(nb::handle tensor, const char* argument, Access access) {
+std::vector<Array> read_one(handle tensor, const char* argument, Access access) {
   std::vector<Array> arrays;
   arrays.push_back(read_array(tensor, argument, access));
   return arrays;
 }
 
-std::vector<Array> read_two(nb::handle output, const char* output_argument, nb::handle input, const char* input_argument) {
+std::vector<Array> read_two(handle output, const char* output_argument, handle input, const char* input_argument) {
   std::vector<Array> arrays;
   arrays.reserve(2);
   arrays.push_back(read_array(output, output_argument, Access::write));
@@ -153,33 +185,40 @@ std::vector<Array> read_two(nb::handle output, const char* output_argument, nb::
   return arrays;
 }
 
-void check_root(const char* name, std::optional<int> root, const Place& place) {
-  if (root && place.group_root)
-    fail(ErrorCode::argument, std::string(name) + " and group_" + name + " are both given; give one of them");
-  if (!root && !place.group_root) fail(ErrorCode::argument, std::string("give ") + name + " or group_" + name);
+Place place_of(const Given& given, IfAbsent if_absent) {
+  const std::string name = given.name, in_group = "group_" + name;
+  Place place{whole_or_none(given.root, given.name), whole_or_none(given.group_root, in_group.c_str()),
+              flag_of(given.async_op, "async_op")};
+  if (place.root && place.group_root) fail(ErrorCode::argument, name + " and " + in_group + " are both given; give one of them");
+  if (place.root || place.group_root) return place;
+  if (if_absent == IfAbsent::fail) fail(ErrorCode::argument, "give " + name + " or " + in_group);
+  place.root = 0;
+  return place;
 }
 
 void bind_collectives(nb::module_& module) {
-  module.def("all_reduce", &all_reduce, nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  module.def("scan", &scan, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
-  module.def("all_gather", &all_gather, nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  module.def("all_gather_into_tensor", &all_gather_into_tensor, nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  module.def("reduce_scatter", &reduce_scatter, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  module.def("reduce_scatter_tensor", &reduce_scatter_tensor, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
-  module.def("reduce", [](nb::handle tensor, std::optional<int> dst, nb::handle op, nb::handle group, bool async_op, std::optional<int> group_dst) {
-    return reduce(tensor, dst, op, Place{group_of(group), async_op, group_dst});
-  }, nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none());
-  module.def("broadcast", [](nb::handle tensor, std::optional<int> src, nb::handle group, bool async_op, std::optional<int> group_src) {
-    return broadcast(tensor, src, Place{group_of(group), async_op, group_src});
-  }, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg().none());
-  module.def("scatter", [](nb::handle tensor, nb::handle list, std::optional<int> src, nb::handle group, bool async_op, std::optional<int> group_src) {
-    return scatter(tensor, list, src, Place{group_of(group), async_op, group_src});
-  }, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg().none());
-  module.def("gather", [](nb::handle tensor, nb::handle list, std::optional<int> dst, nb::handle group, bool async_op, std::optional<int> group_dst) {
-    return gather(tensor, list, dst, Place{group_of(group), async_op, group_dst});
-  }, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg().none());
+  define(module, "all_reduce", &all_reduce);
+  define(module, "scan", &scan<Collective::scan>);
+  define(module, "exscan", &scan<Collective::exscan>);
+  define(module, "all_gather", &all_gather);
+  define(module, "all_gather_into_tensor", &all_gather_into_tensor);
+  define(module, "reduce_scatter", &reduce_scatter);
+  define(module, "reduce_scatter_tensor", &reduce_scatter_tensor);
+  define(module, "reduce", +[](handle tensor, handle dst, handle op, handle group, handle async_op, handle group_dst) {
+    return reduce(tensor, op, group_of(group), {"dst", dst, group_dst, async_op});
+  });
+  define(module, "broadcast", +[](handle tensor, handle src, handle group, handle async_op, handle group_src) {
+    return broadcast(tensor, group_of(group), {"src", src, group_src, async_op});
+  });
+  define(module, "scatter", +[](handle tensor, handle list, handle src, handle group, handle async_op, handle group_src) {
+    return scatter(tensor, list, group_of(group), {"src", src, group_src, async_op});
+  });
+  define(module, "gather", +[](handle tensor, handle list, handle dst, handle group, handle async_op, handle group_dst) {
+    return gather(tensor, list, group_of(group), {"dst", dst, group_dst, async_op});
+  });
+  define(module, "barrier", &barrier);
+  define(module, "refuse", &refuse_call);
   module.def("repeat_all_reduce", &repeat_all_reduce);
-  module.def("barrier", &barrier, nb::arg().none(), nb::arg());
 }
 
 }  // namespace unisono::python

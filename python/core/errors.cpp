@@ -1,4 +1,6 @@
 // Errors of the library become the classes of unisono/_errors.py, and Ctrl-C reaches a thread that waits in it.
+#include <unistd.h>
+
 #include "python/core/calls.hpp"
 
 namespace unisono::python {
@@ -14,14 +16,16 @@ void translate(const std::exception_ptr& pointer, void*) {
     std::rethrow_exception(pointer);
   } catch (const Error& error) {
     if (PyErr_Occurred()) return;  // raised by a signal's handler while the call waited: KeyboardInterrupt, say
-    const nb::object exception = exception_of(error.status());
-    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+    staying_if_python_goes([&] {
+      const nb::object exception = exception_of(error.status());
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+    });
   }
 }
 
-// Only threads that Python knows: others would become known to it by asking, perhaps while it is going away.
+// Only Python's main thread hears of signals, so only it asks; others might also do so while Python is going away.
 bool is_interrupted() {
-  if (!PyGILState_GetThisThreadState()) return false;
+  if (gettid() != getpid() || !PyGILState_GetThisThreadState()) return false;  // the first thread has the process's number
   const PyGILState_STATE state = PyGILState_Ensure();
   const bool raised = PyErr_CheckSignals() != 0;
   PyGILState_Release(state);

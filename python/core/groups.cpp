@@ -1,160 +1,169 @@
-// Joining, groups, and the parameters `group` and `op`.
-#include <nanobind/stl/optional.h>
+// Groups and reductions of the distributed dialect.
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <cctype>
+
 #include "python/core/calls.hpp"
-#include "unisono/communication.hpp"
-#include "unisono/store.hpp"
 
 namespace unisono::python {
 namespace {
 
 using distributed::NewGroupOptions;
-using distributed::Store;
+using nb::handle;
 
-NewGroupOptions group_options(nb::handle timeout, const std::string& name, std::optional<bool> reproducible) {
+NewGroupOptions group_options(handle timeout, handle reproducible) {
   NewGroupOptions options;
   options.timeout_s = seconds_of(timeout);
-  options.name = name;
-  options.reproducible = reproducible;
+  if (!reproducible.is_none()) options.reproducible = flag_of(reproducible, "reproducible");
   return options;
 }
 
-ReduceOp named_op(const std::string& name) {
-  std::string lower = name;
-  for (char& letter : lower) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  const std::optional<ReduceKind> kind = reduce_kind_named(lower);
-  if (!kind || *kind == ReduceKind::premul_sum || *kind == ReduceKind::user)
-    fail(ErrorCode::argument, "op is \"" + name + "\"; there are sum, avg, prod, min, max, band, bor and bxor");
-  return ReduceOp{*kind};
+std::string name_of_op(const ReduceOp& op) {
+  std::string name(name_of(op.kind));
+  for (char& letter : name) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  return op.kind == ReduceKind::premul_sum ? "ReduceOp.PREMUL_SUM(" + nb::cast<std::string>(nb::repr(nb::float_(op.factor))) + ")"
+                                           : "ReduceOp." + name;
 }
 
-std::string text_of(const ReduceOp& op) {
-  const std::string name(name_of(op.kind));
-  return op.kind == ReduceKind::premul_sum ? "ReduceOp.PREMUL_SUM(" + std::to_string(op.factor) + ")" : "ReduceOp." + name;
+ReduceOp premul_sum(handle factor) {
+  double number = 0;
+  if (PyBool_Check(factor.ptr()) || !nb::try_cast(factor, number))
+    fail(ErrorCode::argument_type, "factor is a " + type_text(factor) + "; give a number");
+  return ReduceOp::premul_sum(number);
 }
 
 void bind_ops(nb::module_& module) {
   nb::class_<ReduceOp>(module, "ReduceOp", "How tensors are reduced: ReduceOp.SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR.")
-      .def_prop_ro_static("SUM", [](nb::handle) { return ReduceOp::sum; })
-      .def_prop_ro_static("AVG", [](nb::handle) { return ReduceOp::avg; })
-      .def_prop_ro_static("PRODUCT", [](nb::handle) { return ReduceOp::product; })
-      .def_prop_ro_static("MIN", [](nb::handle) { return ReduceOp::min; })
-      .def_prop_ro_static("MAX", [](nb::handle) { return ReduceOp::max; })
-      .def_prop_ro_static("BAND", [](nb::handle) { return ReduceOp::band; })
-      .def_prop_ro_static("BOR", [](nb::handle) { return ReduceOp::bor; })
-      .def_prop_ro_static("BXOR", [](nb::handle) { return ReduceOp::bxor; })
-      .def_static("PREMUL_SUM", &ReduceOp::premul_sum, nb::arg("factor"), "Multiplies every contribution by the factor and adds them up.")
-      .def("__eq__", [](const ReduceOp& op, nb::handle other) {
-        return nb::isinstance<ReduceOp>(other) && op == nb::cast<ReduceOp>(other);
-      })
-      .def("__hash__", [](const ReduceOp& op) { return static_cast<int64_t>(op.kind) + nb::cast<int64_t>(nb::int_(nb::hash(nb::float_(op.factor)))); })
-      .def("__repr__", &text_of);
+      .def_prop_ro_static(
+          "SUM", [](handle) { return ReduceOp::sum; }, "Adds.")
+      .def_prop_ro_static(
+          "AVG", [](handle) { return ReduceOp::avg; }, "Adds, and divides by the number of ranks.")
+      .def_prop_ro_static(
+          "PRODUCT", [](handle) { return ReduceOp::product; }, "Multiplies.")
+      .def_prop_ro_static(
+          "MIN", [](handle) { return ReduceOp::min; }, "The least.")
+      .def_prop_ro_static(
+          "MAX", [](handle) { return ReduceOp::max; }, "The greatest.")
+      .def_prop_ro_static(
+          "BAND", [](handle) { return ReduceOp::band; }, "And, bit by bit.")
+      .def_prop_ro_static(
+          "BOR", [](handle) { return ReduceOp::bor; }, "Or, bit by bit.")
+      .def_prop_ro_static(
+          "BXOR", [](handle) { return ReduceOp::bxor; }, "Exclusive or, bit by bit.")
+      .def_static("PREMUL_SUM", &premul_sum, nb::arg("factor").none(),
+                  "Multiplies every contribution by the factor and adds them up.")
+      .def(
+          "__eq__",
+          [](const ReduceOp& op, handle other) { return nb::isinstance<ReduceOp>(other) && op == nb::cast<ReduceOp>(other); },
+          nb::arg("other").none())
+      .def("__hash__",
+           [](const ReduceOp& op) { return static_cast<int64_t>(op.kind) + PyObject_Hash(nb::float_(op.factor).ptr()); })
+      .def("__repr__", &name_of_op);
 }
 
 void bind_handles(nb::module_& module) {
   nb::class_<GroupHandle>(module, "ProcessGroup", "The ranks that speak together: what new_group() returns.")
-      .def("rank", [](const GroupHandle& group) { return distributed::get_rank(group); }, "This rank, in the group; -1 outside it.")
-      .def("size", [](const GroupHandle& group) { return distributed::get_world_size(group); }, "How many ranks it has; -1 outside it.")
+      .def(
+          "rank", [](const GroupHandle& group) { return distributed::get_rank(group); },
+          "This rank, in the group; -1 outside it.")
+      .def(
+          "size", [](const GroupHandle& group) { return distributed::get_world_size(group); },
+          "How many ranks it has; -1 outside it.")
+      .def(
+          "name", [](const GroupHandle&) { return distributed::get_backend(); }, "Of the backend, as in torch: \"unisono\".")
       .def("is_member", &GroupHandle::is_member, "Whether this rank is in it.");
   module.def("outside", &GroupHandle::outside);
   module.def("world", [] { return GroupHandle(); });
 }
 
-void bind_joining(nb::module_& module) {
-  module.def("init_process_group",
-             [](std::optional<int> rank, std::optional<int> size, const std::string& init_method, nb::handle timeout,
-                std::shared_ptr<Store> store) {
-               distributed::InitOptions options;
-               options.rank = rank;
-               options.world_size = size;
-               options.init_method = init_method;
-               options.timeout_s = seconds_of(timeout);
-               options.store = std::move(store);
-               released([&] { return distributed::init_process_group(options), 0; });
-             }, nb::arg("rank").none(), nb::arg("world_size").none(), nb::arg("init_method"), nb::arg("timeout").none(), nb::arg("store").none());
-  module.def("destroy_process_group", [](nb::handle group) {
-    const GroupHandle handle = group_of(group);
-    released([&] { return distributed::destroy_process_group(handle), 0; });
-    forget_finished();
-  }, nb::arg("group").none());
+void bind_asking(nb::module_& module) {
   module.def("is_initialized", &distributed::is_initialized);
-  module.def("get_backend", &distributed::get_backend);
-  module.def("get_rank", [](nb::handle group) { return distributed::get_rank(group_of(group)); }, nb::arg("group").none());
-  module.def("get_world_size", [](nb::handle group) { return distributed::get_world_size(group_of(group)); }, nb::arg("group").none());
-  module.def("get_process_group_ranks", [](nb::handle group) { return distributed::get_process_group_ranks(group_of(group)); },
-             nb::arg("group").none());
-  module.def("get_group_rank", [](nb::handle group, int rank) { return distributed::get_group_rank(group_of(group), rank); },
-             nb::arg().none(), nb::arg());
-  module.def("get_global_rank", [](nb::handle group, int rank) { return distributed::get_global_rank(group_of(group), rank); },
-             nb::arg().none(), nb::arg());
+  define(module, "get_backend", +[](handle group) { return group_of(group), distributed::get_backend(); });
+  define(module, "get_rank", +[](handle group) { return distributed::get_rank(group_of(group)); });
+  define(module, "get_world_size", +[](handle group) { return distributed::get_world_size(group_of(group)); });
+  define(module, "get_process_group_ranks", +[](handle group) { return distributed::get_process_group_ranks(group_of(group)); });
+  define(module, "get_group_rank", +[](handle group, handle rank) {
+    return distributed::get_group_rank(group_of(group), whole_of(rank, "global_rank"));
+  });
+  define(module, "get_global_rank", +[](handle group, handle rank) {
+    return distributed::get_global_rank(group_of(group), whole_of(rank, "group_rank"));
+  });
+}
+
+void bind_reading(nb::module_& module) {  // for functions that are made in Python
+  define(module, "flag", +[](handle value, handle argument) { return flag_of(value, text_of(argument, "argument").c_str()); });
+  define(module, "whole", +[](handle value, handle argument) { return whole_of(value, text_of(argument, "argument").c_str()); });
+  define(module, "wholes", +[](handle list, handle argument) { return wholes_of(list, text_of(argument, "argument").c_str()); });
+  define(module, "items", +[](handle list, handle argument, handle wanted) {
+    return list_of(list, text_of(argument, "argument").c_str(), text_of(wanted, "wanted").c_str());
+  });
+}
+
+std::pair<GroupHandle, std::vector<GroupHandle>> new_subgroups(handle lists, handle timeout) {
+  std::vector<std::vector<int>> ranks;
+  for (handle list : list_of(lists, "ranks_per_subgroup_list", "lists of ranks"))
+    ranks.push_back(wholes_of(list, "ranks_per_subgroup_list"));
+  const NewGroupOptions options = group_options(timeout, nb::none());
+  distributed::Subgroups groups = released([&] { return distributed::new_subgroups_by_enumeration(ranks, options); });
+  return {groups.mine, groups.all};
+}
+
+// Which of the lists this rank is in. Everybody tells the others before a group is made, so a wrong list is refused like a
+// tensor.
+GroupHandle split_group(handle group, handle split_ranks, handle timeout) {
+  const GroupHandle parent = group_of(group);
+  NewGroupOptions options;
+  int colour = -1;
+  arguments(Collective::all_gather, parent, [&] {
+    options = group_options(timeout, nb::none());
+    const int me = distributed::get_rank(parent);
+    int index = 0;
+    for (handle list : list_of(split_ranks, "split_ranks", "lists of ranks of the group")) {
+      for (int rank : wholes_of(list, "split_ranks"))
+        if (rank == me) colour = index;
+      ++index;
+    }
+    if (index == 0) fail(ErrorCode::argument, "split_ranks is empty; give a list of lists of ranks of the group");
+    return 0;
+  });
+  return released([&] { return distributed::split_group(parent, colour, 0, options); });
 }
 
 void bind_making(nb::module_& module) {
-  module.def("new_group", [](const std::vector<int>& ranks, nb::handle timeout, const std::string& name, std::optional<bool> reproducible) {
-    const NewGroupOptions options = group_options(timeout, name, reproducible);
-    return released([&] { return distributed::new_group(ranks, options); });
-  }, nb::arg("ranks"), nb::arg("timeout").none(), nb::arg("name"), nb::arg("reproducible").none());
-  module.def("split_group", [](nb::handle group, int colour, int key, nb::handle timeout, const std::string& name) {
-    const GroupHandle handle = group_of(group);
-    const NewGroupOptions options = group_options(timeout, name, {});
-    return released([&] { return distributed::split_group(handle, colour, key, options); });
-  }, nb::arg("group").none(), nb::arg("colour"), nb::arg("key"), nb::arg("timeout").none(), nb::arg("name"));
-  module.def("new_subgroups_by_enumeration", [](const std::vector<std::vector<int>>& ranks, nb::handle timeout) {
-    const NewGroupOptions options = group_options(timeout, "", {});
-    distributed::Subgroups groups = released([&] { return distributed::new_subgroups_by_enumeration(ranks, options); });
-    return std::pair(groups.mine, groups.all);
-  }, nb::arg("ranks"), nb::arg("timeout").none());
-  module.def("shrink_group", [](const std::vector<int>& ranks, nb::handle group, nb::handle timeout) {
-    const GroupHandle handle = group_of(group);
-    const NewGroupOptions options = group_options(timeout, "", {});
-    return released([&] { return distributed::shrink_group(ranks, handle, options); });
-  }, nb::arg("ranks"), nb::arg("group").none(), nb::arg("timeout").none());
-  module.def("agree", [](bool flag, nb::handle group, nb::handle timeout) {
-    const GroupHandle handle = group_of(group);
+  define(module, "new_group", +[](handle ranks, handle timeout, handle reproducible) {
+    const std::vector<int> members = wholes_of(ranks, "ranks");
+    const NewGroupOptions options = group_options(timeout, reproducible);
+    return released([&] { return distributed::new_group(members, options); });
+  });
+  define(module, "split_group", &split_group);
+  define(module, "new_subgroups_by_enumeration", &new_subgroups);
+  define(module, "shrink_group", +[](handle ranks, handle group) {
+    const GroupHandle whole = group_of(group);
+    const std::vector<int> excluded = wholes_of(ranks, "ranks_to_exclude");
+    return released([&] { return distributed::shrink_group(excluded, whole); });
+  });
+  define(module, "agree", +[](handle flag, handle group, handle timeout) {
+    const GroupHandle members = group_of(group);
+    const bool mine = flag_of(flag, "flag");
     const std::optional<double> timeout_s = seconds_of(timeout);
-    return released([&] { return distributed::agree(flag, handle, timeout_s); });
-  }, nb::arg("flag"), nb::arg("group").none(), nb::arg("timeout").none());
-  module.def("abort", [](nb::handle group, const std::string& why) {
-    const GroupHandle handle = group_of(group);
-    released([&] { return distributed::abort(handle, why), 0; });
-  }, nb::arg("group").none(), nb::arg("why"));
+    return released([&] { return distributed::agree(mine, members, timeout_s); });
+  });
+  define(module, "abort", +[](handle group, handle why) {
+    const GroupHandle members = group_of(group);
+    const std::string text = text_of(why, "why");
+    released([&] { return distributed::abort(members, text), 0; });
+  });
 }
 
 }  // namespace
 
-GroupHandle group_of(nb::handle group) {
-  if (group.is_none()) return {};
-  GroupHandle* handle = nullptr;
-  if (nb::try_cast(group, handle)) return *handle;
-  fail(ErrorCode::argument_type, "group is a " + nb::cast<std::string>(nb::str(group.type().attr("__name__"))) +
-                                     "; give what new_group() returned, or None for all ranks");
-}
-
-std::string group_name_of(nb::handle group) {
-  std::string name;
-  if (group.is_none() || nb::try_cast(group, name)) return name;
-  fail(ErrorCode::argument_type, "group is a " + nb::cast<std::string>(nb::str(group.type().attr("__name__"))) +
-                                     "; give a group's name, or None for all ranks");
-}
-
-ReduceOp op_of(nb::handle op) {
-  ReduceOp* known = nullptr;
-  if (nb::try_cast(op, known) && known) return *known;
-  std::string name;
-  if (nb::try_cast(op, name)) return named_op(name);
-  if (nb::hasattr(op, "name") && nb::try_cast(nb::object(op.attr("name")), name)) return named_op(name);  // torch's
-  fail(ErrorCode::argument_type, "op is a " + nb::cast<std::string>(nb::str(op.type().attr("__name__"))) +
-                                     "; give a ReduceOp or one of \"sum\", \"avg\", \"prod\", \"min\", \"max\", \"band\", \"bor\", \"bxor\"");
-}
-
 void bind_groups(nb::module_& module) {
   bind_ops(module);
   bind_handles(module);
-  bind_joining(module);
+  bind_asking(module);
   bind_making(module);
+  bind_reading(module);
 }
 
 }  // namespace unisono::python

@@ -1,67 +1,75 @@
-// Letters of the distributed dialect.
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/vector.h>
-
+// Letters of the distributed dialect. A wrong argument concerns this rank alone: a receive elsewhere may be meant for another.
 #include "python/core/calls.hpp"
 
 namespace unisono::python {
 namespace {
 
 using distributed::LetterOptions;
-using Peer = std::optional<int>;
+using nb::handle;
 
-LetterOptions letter_options(nb::handle group, int tag, Peer group_peer) {
-  return {.group = group_of(group), .tag = tag, .group_peer = group_peer};
+// The parameters beside the tensor, as they were given.
+struct Address {
+  const char* name;  // of the peer: src or dst
+  handle peer, group, tag, group_peer;
+};
+
+struct Letter {
+  std::optional<int> peer;
+  LetterOptions options;
+};
+
+// To send, one of the two peers has to be given; to receive, none of them means any rank.
+Letter letter_of(const Address& address, bool sends) {
+  const std::string name = address.name, in_group = "group_" + name;
+  Letter letter{whole_or_none(address.peer, address.name),
+                {.group = group_of(address.group), .tag = whole_of(address.tag, "tag")}};
+  letter.options.group_peer = whole_or_none(address.group_peer, in_group.c_str());
+  if (letter.peer && letter.options.group_peer)
+    fail(ErrorCode::argument, name + " and " + in_group + " are both given; give one of them");
+  if (sends && !letter.peer && !letter.options.group_peer) fail(ErrorCode::argument, "give " + name + " or " + in_group);
+  return letter;
 }
 
-// dst or group_dst, and exactly one of them.
-Rank destination(Peer dst, const LetterOptions& options) {
-  check_root("dst", dst, Place{options.group, false, options.group_peer});
-  return dst.value_or(0);
-}
-
-void send(nb::handle tensor, Peer dst, nb::handle group, int tag, Peer group_dst) {
-  const LetterOptions options = letter_options(group, tag, group_dst);
-  const Rank to = destination(dst, options);
+void send(handle tensor, handle dst, handle group, handle tag, handle group_dst) {
+  const Letter letter = letter_of({"dst", dst, group, tag, group_dst}, true);
   const Array array = read_array(tensor, "tensor", Access::read);
-  released([&] { return distributed::send(array.view, to, options), 0; });
+  released([&] { return distributed::send(array.view, letter.peer.value_or(0), letter.options), 0; });
 }
 
-Rank recv(nb::handle tensor, Peer src, nb::handle group, int tag, Peer group_src) {
-  const LetterOptions options = letter_options(group, tag, group_src);
+Rank recv(handle tensor, handle src, handle group, handle tag, handle group_src) {
+  const Letter letter = letter_of({"src", src, group, tag, group_src}, false);
   const Array array = read_array(tensor, "tensor", Access::write);
-  const Rank source = released([&] { return distributed::recv(array.view, src, options); });
+  const Rank source = released([&] { return distributed::recv(array.view, letter.peer, letter.options); });
   copy_back(array);
   return source;
 }
 
-nb::object isend(nb::handle tensor, Peer dst, nb::handle group, int tag, Peer group_dst) {
-  const LetterOptions options = letter_options(group, tag, group_dst);
-  const Rank to = destination(dst, options);
+nb::object isend(handle tensor, handle dst, handle group, handle tag, handle group_dst) {
+  const Letter letter = letter_of({"dst", dst, group, tag, group_dst}, true);
   std::vector<Array> arrays = read_one(tensor, "tensor", Access::read);
   const TensorView view = arrays[0].view;
-  return perform(std::move(arrays), [&] { return distributed::isend(view, to, options); });
+  return perform(std::move(arrays), [&] { return distributed::isend(view, letter.peer.value_or(0), letter.options); });
 }
 
-nb::object irecv(nb::handle tensor, Peer src, nb::handle group, int tag, Peer group_src) {
-  const LetterOptions options = letter_options(group, tag, group_src);
+nb::object irecv(handle tensor, handle src, handle group, handle tag, handle group_src) {
+  const Letter letter = letter_of({"src", src, group, tag, group_src}, false);
   std::vector<Array> arrays = read_one(tensor, "tensor", Access::write);
   const TensorView view = arrays[0].view;
-  return perform(std::move(arrays), [&] { return distributed::irecv(view, src, options); });
+  return perform(std::move(arrays), [&] { return distributed::irecv(view, letter.peer, letter.options); });
 }
 
 // Each is a tuple (sends, tensor, peer, group, tag, group_peer).
-nb::list batch_isend_irecv(nb::handle operations) {
+nb::list batch_isend_irecv(handle operations) {
   std::vector<Array> arrays;
   std::vector<distributed::P2POp> letters;
-  for (nb::handle operation : operations) {
-    const bool sends = nb::cast<bool>(operation[0]);
-    const LetterOptions options = letter_options(operation[3], nb::cast<int>(operation[4]), nb::cast<Peer>(operation[5]));
-    if (!options.group.is_member()) continue;
-    const Peer peer = nb::cast<Peer>(operation[2]);
-    arrays.push_back(read_array(operation[1], "tensor", sends ? Access::read : Access::write));
+  for (handle operation : list_of(operations, "p2p_op_list", "P2POp")) {
+    const bool sends = flag_of(nb::object(operation[0]), "op");
+    const nb::object peer = operation[2], group = operation[3], tag = operation[4], group_peer = operation[5];
+    const Letter letter = letter_of({"peer", peer, group, tag, group_peer}, sends);
+    if (!letter.options.group.is_member()) continue;
+    arrays.push_back(read_array(nb::object(operation[1]), "tensor", sends ? Access::read : Access::write));
     letters.push_back({.op = sends ? distributed::P2POp::Kind::isend : distributed::P2POp::Kind::irecv,
-                       .tensor = arrays.back().view, .peer = peer, .options = options});
+                       .tensor = arrays.back().view, .peer = letter.peer, .options = letter.options});
   }
   std::vector<WorkPtr> works = released([&] { return distributed::batch_isend_irecv(letters); });
   nb::list result;
@@ -76,11 +84,11 @@ nb::list batch_isend_irecv(nb::handle operations) {
 }  // namespace
 
 void bind_letters(nb::module_& module) {
-  module.def("send", &send, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg().none());
-  module.def("recv", &recv, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg().none());
-  module.def("isend", &isend, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg().none());
-  module.def("irecv", &irecv, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg().none());
-  module.def("batch_isend_irecv", &batch_isend_irecv);
+  define(module, "send", &send);
+  define(module, "recv", &recv);
+  define(module, "isend", &isend);
+  define(module, "irecv", &irecv);
+  define(module, "batch_isend_irecv", &batch_isend_irecv);
 }
 
 }  // namespace unisono::python

@@ -1,9 +1,8 @@
 // Results: a tensor that the library made, as an array of the kind that the caller uses. The bytes are shown as a buffer, and
 // the framework makes its own array of them.
-#include <nanobind/stl/vector.h>
-
 #include "python/core/arrays.hpp"
 #include "python/core/dtypes.hpp"
+#include "python/core/values.hpp"
 #include "unisono/shared_tensor.hpp"
 
 namespace unisono::python {
@@ -44,7 +43,8 @@ Makers& makers() {
 
 nb::object numpy_dtype(DType dtype) {
   nb::object& known = makers().dtypes[static_cast<size_t>(dtype)];
-  if (!known) known = nb::module_::import_("unisono._arrays").attr("numpy_dtype")(nb::str(name_of(dtype).data(), name_of(dtype).size()));
+  if (!known)
+    known = nb::module_::import_("unisono._arrays").attr("numpy_dtype")(nb::str(name_of(dtype).data(), name_of(dtype).size()));
   return known;
 }
 
@@ -53,7 +53,8 @@ nb::object array_of(Kind kind, const Tensor& tensor) {
   if (kind != Kind::numpy && kind != Kind::buffer) {
     constexpr const char* names[] = {"numpy", "torch", "mindspore", "dlpack"};
     const std::string_view name = name_of(tensor.dtype());
-    return makers().from_memory(names[static_cast<int>(kind)], memory, nb::str(name.data(), name.size()), tuple_of(tensor.shape()));
+    return makers().from_memory(names[static_cast<int>(kind)], memory, nb::str(name.data(), name.size()),
+                                tuple_of(tensor.shape()));
   }
   nb::object& ndarray = makers().numpy_array;
   if (!ndarray) ndarray = nb::module_::import_("numpy").attr("ndarray");
@@ -62,9 +63,10 @@ nb::object array_of(Kind kind, const Tensor& tensor) {
 
 void register_memory(nb::module_& module) {
   nb::class_<Memory>(module, "Memory", nb::type_slots(memory_slots), "The bytes of a result.");
-  module.def("alloc_shared", [](const std::vector<int64_t>& shape, nb::handle dtype, const std::string& kind) {
-    const Tensor tensor = alloc_shared(Shape(shape), dtype_of(dtype));
-    return array_of(kind == "torch" ? Kind::torch : Kind::numpy, tensor);
+  module.def("prepare", &prepare_arrays);
+  define(module, "alloc_shared", +[](nb::handle shape, nb::handle dtype, nb::handle kind) {
+    const Tensor tensor = alloc_shared(shape_of(shape, "shape"), dtype_of(dtype, "dtype"));
+    return array_of(text_of(kind, "kind") == "torch" ? Kind::torch : Kind::numpy, tensor);
   });
 }
 

@@ -9,6 +9,7 @@ NB_MODULE(_core, module) {
   bind_errors(module);
   bind_works(module);
   bind_stores(module);
+  bind_joining(module);
   bind_groups(module);
   bind_collectives(module);
   bind_more_collectives(module);

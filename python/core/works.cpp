@@ -1,6 +1,4 @@
 // Works: waiting, and who keeps the arrays of a call whose Work was dropped.
-#include <nanobind/stl/optional.h>
-
 #include <list>
 
 #include "python/core/calls.hpp"
@@ -49,12 +47,16 @@ void PythonWork::finish() {
   }
 }
 
+// torch's own default is a timedelta of nothing, and means none.
 bool PythonWork::wait(nb::handle timeout) {
-  const std::optional<double> timeout_s = seconds_of(timeout);
+  const bool is_default = nb::hasattr(timeout, "total_seconds") && PyObject_Not(timeout.ptr()) == 1;
+  const std::optional<double> timeout_s = is_default ? std::nullopt : seconds_of(timeout);
   if (!work_) return true;
-  released([&] { return work_->wait(timeout_s); });
-  finish();
-  return true;
+  return staying_if_python_goes([&] {
+    released([&] { return work_->wait(timeout_s); });
+    finish();
+    return true;
+  });
 }
 
 nb::object PythonWork::exception() const {
@@ -68,25 +70,18 @@ nb::object PythonWork::result() {
   if (result_) return result_;
   nb::list tensors;
   for (const Array& array : arrays_)
-    if (array.written) tensors.append(array.owner);
+    if (array.written) tensors.append(array.given);
   return tensors;
-}
-
-std::optional<double> seconds_of(nb::handle timeout) {
-  if (timeout.is_none()) return std::nullopt;
-  if (nb::hasattr(timeout, "total_seconds")) return nb::cast<double>(timeout.attr("total_seconds")());
-  double seconds = 0;
-  if (!nb::try_cast(timeout, seconds))
-    fail(ErrorCode::argument_type, "timeout is a " + nb::cast<std::string>(nb::str(timeout.type().attr("__name__"))) +
-                                       "; give seconds or a datetime.timedelta");
-  return seconds;
 }
 
 void bind_works(nb::module_& module) {
   nb::class_<PythonWork>(module, "Work", "What an asynchronous call returns: wait for it before you read its result.")
-      .def("wait", &PythonWork::wait, nb::arg("timeout") = nb::none(),
-           "Blocks until the call is over; True, or raises the call's error. A timeout (seconds or a timedelta) that expires raises "
+      .def("wait", &PythonWork::wait, nb::arg("timeout").none() = nb::none(),
+           "Blocks until the call is over; True, or raises the call's error. A timeout (seconds or a timedelta) that expires "
+           "raises "
            "TimeoutError and leaves the call running: it may be waited for again.")
+      .def(
+          "synchronize", [](PythonWork& work) { work.wait(nb::none()); }, "As wait(), with no deadline and no answer.")
       .def("is_completed", &PythonWork::is_completed, "Whether the call is over.")
       .def("is_success", &PythonWork::is_success, "Whether the call is over and ended well.")
       .def("exception", &PythonWork::exception, "The error of a call that failed; None while it runs and after success.")

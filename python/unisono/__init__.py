@@ -22,6 +22,7 @@ from unisono._errors import (ArgumentError, ArgumentTypeError, AuthError, Corrup
 from unisono import comm_func, communication, distributed
 
 __version__ = _core.__version__
+_core.prepare()
 
 
 def empty_shared(shape, dtype="float32", kind="numpy"):
@@ -44,8 +45,7 @@ def zeros_shared(shape, dtype="float32", kind="numpy"):
     """
     if kind not in ("numpy", "torch"):
         raise ArgumentError(f'kind is {kind!r}; it is "numpy" or "torch"')
-    sizes = [shape] if isinstance(shape, int) else list(shape)
-    return _core.alloc_shared(sizes, dtype, kind)
+    return _core.alloc_shared(shape, dtype, kind)
 
 
 @_atexit.register

@@ -14,29 +14,54 @@ def _kind(array):
     return "numpy"
 
 
-def contiguous(array):
-    """A copy of the array in row order."""
+def contiguous(array, writes):
+    """A copy of the array in row order. ValueError for one that is going to be written and whose elements share memory."""
     if _kind(array) == "torch":
+        if writes and any(size > 1 and stride == 0 for size, stride in zip(array.shape, array.stride())):
+            raise ValueError("some of its elements are the same memory, as expand() makes it; give a clone() of it")
         return array.detach().resolve_conj().resolve_neg().contiguous().clone()
     if _kind(array) == "mindspore":
         return _mindspore_copy(array)
     import numpy
-    return numpy.array(numpy.from_dlpack(array) if not hasattr(array, "__array__") else array, order="C", copy=True)
+    return numpy.array(array, order="C", copy=True)
 
 
 def copy_into(array, copy):
     """What was computed in a copy, back into the array that it was made of."""
     if _kind(array) == "torch":
         import torch
-        with torch.no_grad():
+        with torch.inference_mode() if array.is_inference() else torch.no_grad():
             array.copy_(copy)
         return
     import numpy
     if _kind(array) == "mindspore":  # whose own copy_() loses what is written to a part of a tensor on the CPU
         numpy.copyto(_mindspore_memory(array), _mindspore_memory(copy))
         return
-    target = array if isinstance(array, numpy.ndarray) or not hasattr(array, "__dlpack__") else numpy.from_dlpack(array)
-    numpy.copyto(numpy.asarray(target), numpy.asarray(copy))
+    numpy.copyto(numpy.asarray(array), numpy.asarray(copy))
+
+
+class _Strided:
+    """Memory that somebody else keeps, as NumPy wants it described. NumPy's own from_dlpack() gives what cannot be written."""
+
+    def __init__(self, keeper, pointer, element_bytes, shape, strides):
+        self.keeper = keeper
+        letter = "u" if element_bytes < 16 else "c"
+        self.__array_interface__ = {"version": 3, "data": (pointer, False), "typestr": f"<{letter}{element_bytes}",
+                                    "shape": shape,
+                                    "strides": tuple(stride * element_bytes for stride in strides)}
+
+
+def strided(keeper, pointer, element_bytes, shape, strides):
+    """A NumPy array over the bits of such memory, whatever they stand for."""
+    import numpy
+    return numpy.asarray(_Strided(keeper, pointer, element_bytes, shape, strides))
+
+
+def torch_parts():
+    """(what dense tensors have as layout, a function that lets autograd know that the tensors of a tuple are written, so that
+    backward() does not take them for what they were)."""
+    import torch
+    return torch.strided, getattr(torch._C, "_increment_version", None) or torch.autograd.graph.increment_version
 
 
 def numpy_dtype(name):
@@ -57,17 +82,6 @@ def from_memory(kind, memory, dtype, shape):
         return _mindspore_tensor(memory, dtype, shape)
     import numpy
     return numpy.ndarray(shape, numpy_dtype(dtype), memory)
-
-
-def empty_like_dtype(shape, dtype):
-    """An array of that shape, of the framework that the dtype is from."""
-    framework = type(dtype).__module__.split(".")[0]
-    if framework == "torch":
-        return sys.modules["torch"].empty(shape, dtype=dtype)
-    if framework == "mindspore":
-        return sys.modules["mindspore"].mint.empty(shape, dtype=dtype)
-    import numpy
-    return numpy.empty(shape, numpy_dtype(getattr(dtype, "__name__", None) or str(dtype)))
 
 
 def _torch_tensor(memory, dtype, shape):

@@ -1,25 +1,47 @@
 """Joining and groups, for unisono.distributed."""
-import itertools
+from __future__ import annotations
+
+import os
 
 from unisono import _core, _errors
 from unisono._joining import joining
 
 
-class GroupMember:
+class _WorldType(type):
+    @property
+    def WORLD(cls):
+        """All ranks; None before the world was joined, which means the same."""
+        return _core.world() if _core.is_initialized() else None
+
+
+class GroupMember(metaclass=_WorldType):
     """What stands for a group where there is none: WORLD, and what new_group() returns outside the group."""
 
-    WORLD = None
     NON_GROUP_MEMBER = _core.outside()
 
 
-class group:
+class group(metaclass=_WorldType):
     """`group.WORLD` is all ranks."""
 
-    WORLD = None
+
+class Backend(str):
+    """The name of a backend. There is one, "unisono".
+
+    >>> Backend("UNISONO") == "unisono" == Backend.UNISONO
+    True
+    """
+
+    UNDEFINED = "undefined"
+    UNISONO = "unisono"
+
+    def __new__(cls, name):
+        if str(name).lower() not in ("unisono", "cpu:unisono"):
+            raise _errors.ArgumentError(f'backend is {name!r}; this is unisono.distributed, and its only backend is "unisono"')
+        return super().__new__(cls, "unisono")
 
 
 def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None, group_name="",
-                       pg_options=None, device_id=None):
+                       pg_options=None, device_id=None) -> None:
     """Joins the world: returns when all ranks have come; InitError says who is missing.
 
     By default the launcher (unisono run, torchrun, msrun, mpirun, srun) says who is who; otherwise give `rank` and
@@ -34,114 +56,172 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
     (0, 1, True)
     >>> dist.destroy_process_group()
     """
-    if backend not in (None, "", "unisono", "cpu:unisono"):
-        raise _errors.ArgumentError(f"backend is {backend!r}; this is unisono.distributed, and its only backend is \"unisono\"")
+    _check_backend(backend)
     if _core.is_initialized():
         raise _errors.StateError("the world was joined already: destroy_process_group() leaves it")
-    method = init_method or ""
-    if method.startswith("tcp://"):
-        raise _errors.ArgumentError("tcp:// needs several machines, which Unisono does not join yet; on one machine give "
-                                    "init_method=\"file:///path\", a store, or start with `unisono run`")
     with joining():
-        _core.init_process_group(None if rank < 0 else rank, None if world_size < 0 else world_size, method, timeout, store)
+        _core.init_process_group(rank, world_size, init_method, timeout, store)
 
 
-def destroy_process_group(group=None):
+def _check_backend(backend):
+    if backend:
+        Backend(backend)
+
+
+def destroy_process_group(group=None) -> None:
     """Leaves the group, or the world and everything."""
     _core.destroy_process_group(group)
 
 
-def is_initialized():
+def is_initialized() -> bool:
     """Whether the world was joined."""
     return _core.is_initialized()
 
 
-def is_available():
+def is_available() -> bool:
     """True."""
     return True
 
 
-def get_backend(group=None):
+def get_backend(group=None) -> Backend:
     """"unisono"."""
-    return _core.get_backend()
+    return Backend(_core.get_backend(group))
 
 
-def get_rank(group=None):
+def get_backend_config(group=None) -> str:
+    """Which backend serves which device: "cpu:unisono"."""
+    return "cpu:" + _core.get_backend(group)
+
+
+def get_default_backend_for_device(device) -> str:
+    """"unisono" for the CPU, by its name or as a torch.device; ArgumentError for every other device.
+
+    >>> get_default_backend_for_device("cpu")
+    'unisono'
+    """
+    name = str(getattr(device, "type", device)).split(":")[0]
+    if name != "cpu":
+        raise _errors.ArgumentError(f"device is {device!r}; there is a backend for the CPU only")
+    return _core.get_backend(None)
+
+
+def is_backend_available(backend: str) -> bool:
+    """Whether the name is that of our only backend."""
+    return str(backend).lower() == "unisono"
+
+
+def is_gloo_available() -> bool:
+    """False: this package has one backend, "unisono"."""
+    return False
+
+
+is_mpi_available = is_nccl_available = is_ucc_available = is_xccl_available = is_gloo_available
+
+
+def is_torchelastic_launched() -> bool:
+    """Whether torchrun started this process."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """This rank among those of this machine; before the world was joined: what the launcher says, or `fallback_rank`."""
+    if _core.is_initialized():
+        return _core.communication.get_local_rank(None)
+    if "LOCAL_RANK" in os.environ:
+        return int(os.environ["LOCAL_RANK"])
+    if fallback_rank is None:
+        raise _errors.StateError("the world was not joined and LOCAL_RANK is not set: call init_process_group(), or give "
+                                 "fallback_rank")
+    return _core.whole(fallback_rank, "fallback_rank")
+
+
+def supports_complex(reduceOp) -> bool:
+    """Whether complex numbers can be reduced so: they have no order and no bits to combine.
+
+    >>> supports_complex(_core.ReduceOp.SUM), supports_complex(_core.ReduceOp.MAX)
+    (True, False)
+    """
+    ops = _core.ReduceOp
+    return reduceOp not in (ops.MAX, ops.MIN, ops.BAND, ops.BOR, ops.BXOR)
+
+
+def get_rank(group=None) -> int:
     """This rank, in the group; -1 outside it."""
     return _core.get_rank(group)
 
 
-def get_world_size(group=None):
+def get_world_size(group=None) -> int:
     """How many ranks the group has; -1 outside it."""
     return _core.get_world_size(group)
 
 
-def get_process_group_ranks(group=None):
+def get_process_group_ranks(group) -> list[int]:
     """The ranks of the world that are in the group, in its order."""
     return _core.get_process_group_ranks(group)
 
 
-def get_group_rank(group, global_rank):
+def get_group_rank(group, global_rank) -> int:
     """The rank in the group of a rank of the world."""
     return _core.get_group_rank(group, global_rank)
 
 
-def get_global_rank(group, group_rank):
+def get_global_rank(group, group_rank) -> int:
     """The rank in the world of a rank of the group."""
     return _core.get_global_rank(group, group_rank)
 
 
-def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local_synchronization=False, group_desc=None,
-              device_id=None, *, reproducible=None):
-    """A group of these ranks, in the order of their numbers; all ranks where none are given.
+def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local_synchronization: bool = False, group_desc=None,
+              device_id=None, sort_ranks: bool = True, *, reproducible: bool | None = None):
+    """A group of these ranks, in the order of their numbers unless `sort_ranks` is false; all ranks where none are given.
 
     Every rank may call this, or its members only: what others do makes no difference, except that they get
     GroupMember.NON_GROUP_MEMBER. `reproducible` is ours: whether the bits of a reduction depend on the inputs and the
-    number of ranks alone.
+    number of ranks alone. `pg_options`, `group_desc` and `device_id` are taken and ignored.
     """
-    members = list(range(_core.get_world_size(None))) if ranks is None else sorted(ranks)
-    made = _core.new_group(members, timeout, "", reproducible)
+    _check_backend(backend)
+    members = list(range(_core.get_world_size(None))) if ranks is None else _core.wholes(ranks, "ranks")
+    if _core.flag(sort_ranks, "sort_ranks"):
+        members.sort()
+    made = _core.new_group(members, timeout, reproducible)
     return made if made.is_member() else GroupMember.NON_GROUP_MEMBER
 
 
-def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None, group_desc=None):
+def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None, group_desc=None, backend=None):
     """Splits a group along lists of its ranks; returns the part that this rank is in, or None. Every rank of it calls."""
-    if not split_ranks:
-        raise _errors.ArgumentError("split_ranks must be a list of lists of ranks of the group")
-    mine = _core.get_rank(parent_pg)
-    colour = next((index for index, ranks in enumerate(split_ranks) if mine in ranks), -1)
-    made = _core.split_group(parent_pg, colour, mine, timeout, "")
+    _check_backend(backend)
+    made = _core.split_group(parent_pg, split_ranks, timeout)
     return made if made.is_member() else None
 
 
 def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_options=None, group_desc=None):
     """Groups of `group_size` neighbouring ranks each: (the one that this rank is in, all of them)."""
     size = _core.get_world_size(group)
-    wanted = size if group_size is None else group_size
+    wanted = size if group_size is None else _core.whole(group_size, "group_size")
     if wanted <= 0 or size % wanted:
         raise _errors.ArgumentError(f"group_size is {wanted}; it must divide the {size} ranks into equal parts")
     ranks = _core.get_process_group_ranks(group)
-    parts = [list(part) for part in itertools.zip_longest(*[iter(ranks)] * wanted)]
-    return new_subgroups_by_enumeration(parts, timeout)
+    parts = [ranks[first:first + wanted] for first in range(0, size, wanted)]
+    return new_subgroups_by_enumeration(parts, timeout, backend)
 
 
 def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=None, pg_options=None, group_desc=None):
     """Groups of the ranks that are listed: (the one that this rank is in, all of them)."""
-    mine, everyone = _core.new_subgroups_by_enumeration([list(ranks) for ranks in ranks_per_subgroup_list], timeout)
+    _check_backend(backend)
+    mine, everyone = _core.new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout)
     all_groups = [made if made.is_member() else GroupMember.NON_GROUP_MEMBER for made in everyone]
     return (mine if mine.is_member() else None), all_groups
 
 
 def shrink_group(ranks_to_exclude, group=None, shrink_flags=0, pg_options=None):
     """The group without these ranks and without those that are gone. The others call, also when the group is broken."""
-    return _core.shrink_group(list(ranks_to_exclude), group, None)
+    return _core.shrink_group(ranks_to_exclude, group)
 
 
-def agree(flag, group=None, timeout=None):
+def agree(flag, group=None, timeout=None) -> bool:
     """True when every rank of the group that is still there passes true; all get the same answer, also on a broken group."""
     return _core.agree(flag, group, timeout)
 
 
-def abort(group=None, why="abort() was called"):
+def abort(group=None, why="abort() was called") -> None:
     """Ends every call on the group, on every rank, with RevokedError; the group is broken afterwards. Any thread."""
     _core.abort(group, why)

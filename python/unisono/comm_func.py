@@ -4,9 +4,13 @@ Those with `async_op` return `(tensor, CommHandle)`; the handle is None unless `
 after its wait(). Groups are names; None and MindSpore's names of the world mean all ranks. A result is of the kind that was
 given: a NumPy array for a NumPy array, a tensor for a tensor.
 """
+from __future__ import annotations
+
 import sys as _sys
 
+from unisono import _errors
 from unisono._core import comm_func as _core
+from unisono._core import items as _items
 from unisono.communication import GlobalComm, ReduceOp
 
 CommHandle = _core.CommHandle
@@ -16,7 +20,7 @@ __all__ = ["CommHandle", "GlobalComm", "P2POp", "ReduceOp", "all_gather_into_ten
            "reduce_scatter_tensor", "scan", "scatter_tensor", "send"]
 
 
-def all_reduce(tensor, op=ReduceOp.SUM, group=GlobalComm.WORLD_COMM_GROUP, async_op=False):
+def all_reduce(tensor, op: str = ReduceOp.SUM, group: str | None = GlobalComm.WORLD_COMM_GROUP, async_op: bool = False):
     """The reduction of everybody's tensor, as a new one on every rank. Shapes must agree.
 
     >>> import numpy, unisono
@@ -29,85 +33,84 @@ def all_reduce(tensor, op=ReduceOp.SUM, group=GlobalComm.WORLD_COMM_GROUP, async
     return _core.all_reduce(tensor, op, group, async_op)
 
 
-def scan(tensor, op=ReduceOp.SUM, group=GlobalComm.WORLD_COMM_GROUP, async_op=False):
+def scan(tensor, op: str = ReduceOp.SUM, group: str | None = GlobalComm.WORLD_COMM_GROUP, async_op: bool = False):
     """Rank r gets the reduction of the tensors of ranks 0 to r. An extension."""
     return _core.scan(tensor, op, group, async_op)
 
 
-def exscan(tensor, op=ReduceOp.SUM, group=GlobalComm.WORLD_COMM_GROUP, async_op=False):
+def exscan(tensor, op: str = ReduceOp.SUM, group: str | None = GlobalComm.WORLD_COMM_GROUP, async_op: bool = False):
     """Rank r gets the reduction of the tensors of ranks 0 to r - 1, and rank 0 zeros. An extension."""
     return _core.exscan(tensor, op, group, async_op)
 
 
-def all_gather_into_tensor(tensor, group=None, async_op=False):
+def all_gather_into_tensor(tensor, group: str | None = None, async_op: bool = False):
     """Everybody's tensor, concatenated along dim 0 in the order of the ranks; a 0-d tensor gives (N,)."""
     return _core.all_gather_into_tensor(tensor, group, async_op)
 
 
-def reduce_scatter_tensor(tensor, op=ReduceOp.SUM, group=None, async_op=False):
+def reduce_scatter_tensor(tensor, op: str = ReduceOp.SUM, group: str | None = None, async_op: bool = False):
     """Part r of the reduction, cut along dim 0, which must be divisible by the number of ranks."""
     return _core.reduce_scatter_tensor(tensor, op, group, async_op)
 
 
-def reduce(tensor, dst, op=ReduceOp.SUM, group=None):
+def reduce(tensor, dst: int, op: str = ReduceOp.SUM, group: str | None = None):
     """The reduction on `dst`, zeros on every other rank: a tensor, no handle."""
     return _core.reduce(tensor, dst, op, group)
 
 
-def scatter_tensor(tensor, src=0, group=GlobalComm.WORLD_COMM_GROUP):
+def scatter_tensor(tensor, src: int = 0, group: str | None = GlobalComm.WORLD_COMM_GROUP):
     """Part r of `src`'s tensor along dim 0. The others pass a tensor of the same shape and dtype, which is ignored."""
     return _core.scatter_tensor(tensor, src, group)
 
 
-def gather_into_tensor(tensor, dst=0, group=GlobalComm.WORLD_COMM_GROUP):
+def gather_into_tensor(tensor, dst: int = 0, group: str | None = GlobalComm.WORLD_COMM_GROUP):
     """Everybody's tensor, concatenated along dim 0, on `dst`; a zero of shape (1,) on every other rank."""
     return _core.gather_into_tensor(tensor, dst, group)
 
 
-def broadcast(tensor, src=0, group=GlobalComm.WORLD_COMM_GROUP):
+def broadcast(tensor, src: int = 0, group: str | None = GlobalComm.WORLD_COMM_GROUP):
     """`src`'s tensor on every rank, as a new one."""
     return _core.broadcast(tensor, src, group)
 
 
-def barrier(group=GlobalComm.WORLD_COMM_GROUP):
+def barrier(group: str | None = GlobalComm.WORLD_COMM_GROUP):
     """Returns once every rank has come."""
     _core.barrier(group)
 
 
-def all_to_all_single_with_output_shape(output_shape, tensor, output_split_sizes=None, input_split_sizes=None, group=None,
-                                        async_op=False):
+def all_to_all_single_with_output_shape(output_shape, tensor, output_split_sizes=None, input_split_sizes=None,
+                                        group: str | None = None,
+                                        async_op: bool = False):
     """Part i of the result, along dim 0, is part r of rank i's tensor, r being this rank."""
-    shape = _shape(output_shape)
-    return _core.all_to_all_single_with_output_shape(shape, tensor, output_split_sizes, input_split_sizes, group, async_op)
+    return _core.all_to_all_single_with_output_shape(output_shape, tensor, output_split_sizes, input_split_sizes, group, async_op)
 
 
-def all_to_all_with_output_shape(output_shape_list, input_tensor_list, group=None, async_op=False):
+def all_to_all_with_output_shape(output_shape_list, input_tensor_list, group: str | None = None, async_op: bool = False):
     """Element i of the result is element r of rank i's list, r being this rank. Returns (tuple of tensors, handle)."""
-    return _core.all_to_all_with_output_shape([_shape(shape) for shape in output_shape_list], input_tensor_list, group, async_op)
+    return _core.all_to_all_with_output_shape(output_shape_list, input_tensor_list, group, async_op)
 
 
-def all_to_all_v_c(output, input, send_count_matrix, group=None, async_op=False):
+def all_to_all_v_c(output, input, send_count_matrix, group: str | None = None, async_op: bool = False):
     """Into `output`, where every rank knows how many elements each sends to each: row r is what rank r sends."""
-    counts = [int(count) for row in send_count_matrix for count in (row if hasattr(row, "__len__") else [row])]
-    return _core.all_to_all_v_c(output, input, counts, group, async_op)
+    return _core.all_to_all_v_c(output, input, send_count_matrix, group, async_op)
 
 
-def send(tensor, dst=0, group=GlobalComm.WORLD_COMM_GROUP, tag=0):
+def send(tensor, dst: int = 0, group: str | None = GlobalComm.WORLD_COMM_GROUP, tag: int = 0):
     """Sends the tensor to `dst`. Small ones are on their way when this returns; large ones have been taken."""
     _core.send(tensor, dst, group, tag)
 
 
-def recv(tensor, src=0, group=GlobalComm.WORLD_COMM_GROUP, tag=0):
+def recv(tensor, src: int = 0, group: str | None = GlobalComm.WORLD_COMM_GROUP, tag: int = 0):
     """What `src` sent, as a new tensor with the shape and dtype of `tensor`, which is ignored."""
     return _core.recv(tensor, src, group, tag)
 
 
-def isend(tensor, dst=0, group=GlobalComm.WORLD_COMM_GROUP, tag=0):
+def isend(tensor, dst: int = 0, group: str | None = GlobalComm.WORLD_COMM_GROUP, tag: int = 0):
     """As send, without waiting. Returns the handle."""
     return _core.isend(tensor, dst, group, tag)
 
 
-def irecv(tensor, src=0, group=GlobalComm.WORLD_COMM_GROUP, tag=0):
+def irecv(tensor, src: int = 0, group: str | None = GlobalComm.WORLD_COMM_GROUP, tag: int = 0):
     """As recv, without waiting. Returns (tensor, handle)."""
     return _core.irecv(tensor, src, group, tag)
 
@@ -116,30 +119,31 @@ class P2POp:
     """One letter of a batch: `op` is isend or irecv, or their names. To receive, `tensor` may be a shape where `recv_dtype` is
     given."""
 
-    def __init__(self, op, tensor, peer, group=None, tag=0, recv_dtype=None):
+    def __init__(self, op, tensor, peer: int, group: str | None = None, tag: int = 0, recv_dtype=None):
         name = op if isinstance(op, str) else getattr(op, "__name__", "")
         if name not in ("isend", "irecv"):
-            from unisono._errors import ArgumentError
-            raise ArgumentError(f"op is {op!r}; it is isend or irecv")
+            raise _errors.ArgumentError(f"op is {op!r}; it is isend or irecv")
         self.op, self.tensor, self.peer, self.group, self.tag, self.recv_dtype = name, tensor, peer, group, tag, recv_dtype
 
 
 def batch_isend_irecv(p2p_op_list):
     """Sends and receives all of them, in any order. What was received stands in the place of its operation; a zero of shape
     (1,) in that of a send."""
-    return _core.batch_isend_irecv([_letter(operation) for operation in p2p_op_list])
+    return _core.batch_isend_irecv([_letter(operation) for operation in _items(p2p_op_list, "p2p_op_list", "P2POp")])
 
 
 def _letter(operation):
-    tensor = operation.tensor
-    if operation.recv_dtype is not None and isinstance(tensor, (tuple, list, int)):
-        from unisono._arrays import empty_like_dtype
-        tensor = empty_like_dtype(_shape(tensor), operation.recv_dtype)
-    return (operation.op == "isend", tensor, operation.peer, operation.group, operation.tag, None)
-
-
-def _shape(shape):
-    return [shape] if isinstance(shape, int) else [int(size) for size in shape]
+    if not isinstance(operation, P2POp):
+        raise _errors.ArgumentTypeError(f"p2p_op_list has a {type(operation).__name__} in it; give P2POp only")
+    tensor, shape, dtype = operation.tensor, None, None
+    if isinstance(tensor, (tuple, list, int)):
+        tensor, shape, dtype = None, tensor, operation.recv_dtype
+        if operation.op == "isend":
+            raise _errors.ArgumentTypeError("tensor is a shape; to send, give a tensor")
+        if dtype is None:
+            raise _errors.ArgumentError("recv_dtype is not given, and tensor is a shape; without a tensor both are needed")
+    kind = type(dtype).__module__.split(".")[0]  # a dtype of torch or MindSpore asks for a tensor of theirs
+    return (operation.op == "isend", tensor, operation.peer, operation.group, operation.tag, shape, dtype, kind)
 
 
 _sys.modules["unisono.communication.comm_func"] = _sys.modules[__name__]  # where MindSpore has it

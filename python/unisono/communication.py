@@ -2,13 +2,21 @@
 
 Both dialects share one world: whichever is initialised second finds it there.
 """
+from __future__ import annotations
+
+import sys as _sys
+
 from unisono._core import communication as _core
 from unisono import _core as _whole
 from unisono._joining import joining as _joining
 
-__all__ = ["GlobalComm", "ReduceOp", "comm_func", "create_group", "destroy_group", "get_group_rank_from_world_rank",
-           "get_group_size", "get_local_rank", "get_local_rank_size", "get_process_group_ranks", "get_rank",
-           "get_world_rank_from_group_rank", "init", "release"]
+__all__ = ["GlobalComm", "HCCL_WORLD_COMM_GROUP", "MCCL_WORLD_COMM_GROUP", "NCCL_WORLD_COMM_GROUP", "ReduceOp", "comm_func",
+           "create_group", "destroy_group", "get_group_rank_from_world_rank", "get_group_size", "get_local_rank",
+           "get_local_rank_size", "get_process_group_ranks", "get_rank", "get_world_rank_from_group_rank", "init", "release"]
+
+HCCL_WORLD_COMM_GROUP = "hccl_world_group"  # all three are names of the world
+NCCL_WORLD_COMM_GROUP = "nccl_world_group"
+MCCL_WORLD_COMM_GROUP = "mccl_world_group"
 
 
 class ReduceOp:
@@ -18,8 +26,8 @@ class ReduceOp:
     MAX = "max"
     MIN = "min"
     PROD = "prod"
-    AVG = "avg"    # from here on: extensions
-    BAND = "band"
+    AVG = "avg"
+    BAND = "band"  # from here on: extensions
     BOR = "bor"
     BXOR = "bxor"
 
@@ -35,10 +43,10 @@ class GlobalComm(metaclass=_GlobalCommType):
     """What is common to all ranks."""
 
     BACKEND = "unisono"
-    WORLD_COMM_GROUP = "hccl_world_group"
+    WORLD_COMM_GROUP = HCCL_WORLD_COMM_GROUP
 
 
-def init(backend_name=None):
+def init(backend_name=None) -> None:
     """Joins the world as the launcher says; a second call finds it there. `backend_name` is taken and ignored.
 
     In msrun's scheduler, which runs the program too and is no rank, it ends the process, as MindSpore's own init() does. A
@@ -53,52 +61,52 @@ def init(backend_name=None):
         _core.init()
 
 
-def release():
+def release() -> None:
     """Leaves the world."""
     _core.release()
 
 
-def get_rank(group=GlobalComm.WORLD_COMM_GROUP):
+def get_rank(group: str | None = GlobalComm.WORLD_COMM_GROUP) -> int:
     """This rank, in the group."""
     return _core.get_rank(group)
 
 
-def get_group_size(group=GlobalComm.WORLD_COMM_GROUP):
+def get_group_size(group: str | None = GlobalComm.WORLD_COMM_GROUP) -> int:
     """How many ranks the group has."""
     return _core.get_group_size(group)
 
 
-def get_local_rank(group=GlobalComm.WORLD_COMM_GROUP):
+def get_local_rank(group: str | None = GlobalComm.WORLD_COMM_GROUP) -> int:
     """This rank among those of the group that are on this machine."""
     return _core.get_local_rank(group)
 
 
-def get_local_rank_size(group=GlobalComm.WORLD_COMM_GROUP):
+def get_local_rank_size(group: str | None = GlobalComm.WORLD_COMM_GROUP) -> int:
     """How many ranks of the group are on this machine."""
     return _core.get_local_rank_size(group)
 
 
-def create_group(group, rank_ids, options=None):
+def create_group(group: str, rank_ids, options=None) -> None:
     """Makes a group of these ranks under this name; its members call this. `options` is taken and ignored."""
-    _core.create_group(group, list(rank_ids))
+    _core.create_group(group, rank_ids)
 
 
-def destroy_group(group):
+def destroy_group(group: str) -> None:
     """Leaves the group."""
     _core.destroy_group(group)
 
 
-def get_world_rank_from_group_rank(group, group_rank_id):
+def get_world_rank_from_group_rank(group: str, group_rank_id) -> int:
     """The rank in the world of a rank of the group."""
     return _core.get_world_rank_from_group_rank(group, group_rank_id)
 
 
-def get_group_rank_from_world_rank(world_rank_id, group):
+def get_group_rank_from_world_rank(world_rank_id, group) -> int:
     """The rank in the group of a rank of the world."""
     return _core.get_group_rank_from_world_rank(world_rank_id, group)
 
 
-def get_process_group_ranks(group=GlobalComm.WORLD_COMM_GROUP):
+def get_process_group_ranks(group: str | None = GlobalComm.WORLD_COMM_GROUP) -> list[int]:
     """The ranks of the world that are in the group, in its order."""
     return _core.get_process_group_ranks(group)
 
@@ -110,3 +118,4 @@ def __getattr__(name):
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+_sys.modules["unisono.communication.management"] = _sys.modules[__name__]  # where MindSpore has them too

@@ -1,0 +1,88 @@
+"""What is written down: examples that run, stubs that say what there is, a package that imports no framework."""
+import ast
+import doctest
+import inspect
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import unisono
+from unisono import _arrays, _codec, _core, _errors, _groups, _objects
+
+MODULES = [unisono, unisono.distributed, unisono.comm_func, unisono.communication, _arrays, _codec, _errors, _groups, _objects]
+PUBLIC = MODULES[:4]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_examples(module):
+    failed, tried = doctest.testmod(module)
+    assert failed == 0
+    assert tried > 0 or module not in PUBLIC
+    if unisono.distributed.is_initialized():
+        unisono.distributed.destroy_process_group()
+        pytest.fail("an example has left the world joined")
+
+
+def public_names():
+    for module in PUBLIC:
+        for name in getattr(module, "__all__", [name for name in dir(module) if not name.startswith("_")]):
+            value = getattr(module, name)
+            if (inspect.isfunction(value) or inspect.isclass(value)) and getattr(value, "__module__", "").startswith("unisono"):
+                yield module, name, value
+
+
+def test_everything_public_is_described():
+    silent = [f"{module.__name__}.{name}" for module, name, value in public_names() if not (value.__doc__ or "").strip()]
+    assert silent == []
+
+
+def stub():
+    return ast.parse((pathlib.Path(unisono.__file__).parent / "_core.pyi").read_text())
+
+
+def parameters_in_stub(node):
+    return [argument.arg for argument in node.args.args if argument.arg != "self"]
+
+
+def parameters_there(method):
+    signature = re.sub(r"\\\d+", "None", method.__nb_signature__[0][0])  # nanobind has numbers in the place of defaults
+    return parameters_in_stub(ast.parse(signature + ": ...").body[0])
+
+
+def test_the_stub_says_what_there_is():
+    classes = {node.name: node for node in stub().body if isinstance(node, ast.ClassDef)}
+    handle = next(node for node in classes.pop("comm_func").body if isinstance(node, ast.ClassDef))
+    compared = 0
+    for node, kind in [(node, getattr(_core, name)) for name, node in classes.items()] + [(handle, _core.comm_func.CommHandle)]:
+        own = {name for name in vars(kind) if not name.startswith("_")}
+        written = {item.name if isinstance(item, ast.FunctionDef) else item.target.id for item in node.body
+                   if isinstance(item, (ast.FunctionDef, ast.AnnAssign))} - {"__init__"}
+        assert own == written, node.name
+        for item in node.body:
+            method = vars(kind).get(item.name) if isinstance(item, ast.FunctionDef) else None
+            if hasattr(method, "__nb_signature__"):
+                assert parameters_there(method) == parameters_in_stub(item), (node.name, item.name)
+                compared += 1
+    assert compared > 25
+    public = {name for name, value in vars(_core).items() if inspect.isclass(value)} - {"Memory"}
+    assert public == set(classes)
+
+
+def test_no_framework_is_imported():
+    check = ("import sys, unisono; "
+             "print([name for name in ('numpy', 'torch', 'mindspore', 'ml_dtypes', 'pickle') if name in sys.modules])")
+    result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "[]\n", "")
+
+
+def test_errors_are_of_two_kinds():
+    pairs = [(unisono.ArgumentError, ValueError), (unisono.ArgumentTypeError, TypeError), (unisono.TimeoutError, TimeoutError),
+             (unisono.MemoryError, MemoryError), (unisono.MemoryError, unisono.ResourceError), (unisono.StateError, RuntimeError)]
+    assert all(issubclass(one, other) and issubclass(one, unisono.Error) for one, other in pairs)
+    with pytest.raises(unisono.StateError, match="init_process_group"):
+        unisono.distributed.all_reduce(bytearray(3))
+    with pytest.raises(unisono.StateError, match="init"):
+        unisono.comm_func.all_reduce(bytearray(3))

@@ -1,0 +1,140 @@
+"""Collectives on objects: results, groups, pickles, and errors on one rank that must not leave the others waiting."""
+import numpy
+import pytest
+
+import unisono
+import unisono.distributed as dist
+
+GOOD = {"text": "é\ud800", "numbers": [1, 2.5, -3j, 2**100], "nested": ({1, 2}, frozenset("ab"), None, True), "bytes": b"\0\xff"}
+
+
+class Refuses:
+    def __reduce__(self):
+        raise RuntimeError("no pickle of this")
+
+
+def results():
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    everyone = [None] * ranks
+    dist.all_gather_object(everyone, {"rank": rank, "good": GOOD, "array": numpy.arange(rank * 1000)})
+    assert [one["rank"] for one in everyone] == list(range(ranks)) and everyone[-1]["good"] == GOOD
+    assert [one["array"].size for one in everyone] == [1000 * index for index in range(ranks)]
+    for root in range(ranks):
+        gathered = [None] * ranks if rank == root else None
+        dist.gather_object(("from", rank), gathered, dst=root)
+        assert gathered is None or gathered == [("from", index) for index in range(ranks)]
+        output = [None]
+        dist.scatter_object_list(output, [f"to {index}" * index for index in range(ranks)] if rank == root else None, src=root)
+        assert output == [f"to {rank}" * rank]
+        objects = [root, "x" * 100_000, None] if rank == root else [None] * 3
+        dist.broadcast_object_list(objects, src=root)
+        assert objects == [root, "x" * 100_000, None]
+    received = [None, None]
+    if rank == 0:
+        dist.send_object_list([1, "two"], dst=ranks - 1)
+    elif rank == ranks - 1:
+        assert dist.recv_object_list(received, src=0) == 0 and received == [1, "two"]
+    dist.all_gather_object(everyone, ValueError(rank), allow_pickle=True)
+    assert [error.args[0] for error in everyone] == list(range(ranks))
+
+
+def in_groups():
+    rank = dist.get_rank()
+    group = dist.new_group([2, 1])
+    outside = dist.get_rank(group) < 0
+    everyone = [None, None]
+    dist.all_gather_object(everyone, rank, group=group)
+    assert everyone == ([None, None] if outside else [1, 2])
+    objects = [rank]
+    dist.broadcast_object_list(objects, src=2, group=group)
+    assert objects == ([rank] if outside else [2])
+    objects = [rank]
+    dist.broadcast_object_list(objects, group_src=0, group=group)
+    assert objects == ([rank] if outside else [1])
+    if not outside:
+        with pytest.raises(unisono.ArgumentError, match="rank 0"):
+            dist.broadcast_object_list([None], src=0, group=group)
+
+
+WRONG = [  # (a call, what rank 1 gives instead, the word that its error has)
+    (lambda obj: dist.all_gather_object([None] * 3, obj), object(), "allow_pickle"),
+    (lambda obj: dist.all_gather_object([None] * 3, obj, allow_pickle=True), Refuses(), "no pickle of this"),
+    (lambda there: dist.all_gather_object(there, 1), [None], "object_list"),
+    (lambda there: dist.all_gather_object(there, 1), (None,) * 3, "object_list"),
+    (lambda obj: dist.gather_object(obj, [None] * 3 if dist.get_rank() == 1 else None, dst=1), object(), "allow_pickle"),
+    (lambda there: dist.gather_object(1, there if dist.get_rank() == 1 else None, dst=1), None, "object_gather_list"),
+    (lambda there: dist.gather_object(1, there if dist.get_rank() == 1 else None, dst=1), [None], "object_gather_list"),
+    (lambda root: dist.gather_object(1, None if dist.get_rank() else [None] * 3, dst=root), "x", "dst"),
+    (lambda obj: dist.scatter_object_list([None], [1, 2, obj] if dist.get_rank() == 1 else None, src=1), object(),
+     "allow_pickle"),
+    (lambda out: dist.scatter_object_list(out, [1, 2, 3] if dist.get_rank() == 1 else None, src=1), [],
+     "scatter_object_output_list"),
+    (lambda given: dist.scatter_object_list([None], given if dist.get_rank() == 1 else None, src=1), [1],
+     "scatter_object_input_list"),
+    (lambda root: dist.scatter_object_list([None], [1, 2, 3] if dist.get_rank() == 0 else None, src=root), 9, "9"),
+    (lambda obj: dist.broadcast_object_list([obj], src=1), object(), "allow_pickle"),
+    (lambda there: dist.broadcast_object_list(there, src=0), None, "object_list"),
+    (lambda root: dist.broadcast_object_list([1], src=root), 1.5, "src"),
+]
+RIGHT = [1, 1, [None] * 3, [None] * 3, 1, [None] * 3, [None] * 3, 0, 3, [None], [1, 2, 3], 0, 1, [None], 0]
+
+
+def one_rank_is_wrong():
+    complaints = []
+    for index, ((call, wrong, word), right) in enumerate(zip(WRONG, RIGHT, strict=True)):
+        try:
+            call(wrong if dist.get_rank() == 1 else right)
+            error = None
+        except unisono.Error as caught:
+            error = caught
+        if dist.get_rank() == 1:
+            good = isinstance(error, (unisono.ArgumentError, unisono.ArgumentTypeError)) and word in str(error)
+        else:
+            good = isinstance(error, unisono.PeerArgumentError) and error.peer == 1
+        everyone = [None] * 3
+        dist.all_gather_object(everyone, index)
+        if not good or everyone != [index] * 3:
+            complaints.append(f"{index}: {error!r} {everyone}")
+    return complaints
+
+
+def letters_that_cannot_be_written():
+    rank = dist.get_rank()
+    if rank == 0:
+        with pytest.raises(unisono.ArgumentTypeError, match="allow_pickle"):
+            dist.send_object_list([object()], dst=1)
+        dist.send_object_list([5], dst=1)
+        dist.send_object_list([6, 7], dst=1)
+    else:
+        with pytest.raises(unisono.PeerArgumentError, match="rank 0"):
+            dist.recv_object_list([None], src=0)
+        assert dist.recv_object_list(got := [None]) == 0 and got == [5]
+        with pytest.raises(unisono.MismatchError, match="1 elements here and rank 0 sent 2"):
+            dist.recv_object_list([None], src=0)
+    dist.barrier()
+
+
+def pickles_and_lengths_differ():
+    """What is wrong with what was received is found after the calls, and the group goes on."""
+    rank = dist.get_rank()
+    everyone = [None, None]
+    with pytest.raises(unisono.ArgumentError, match="pickle") if rank == 1 else nothing():
+        dist.all_gather_object(everyone, {1: rank}, allow_pickle=rank == 0)
+    with pytest.raises(unisono.MismatchError) if rank == 1 else nothing():
+        dist.broadcast_object_list([1] if rank == 0 else [1, 2], src=0)
+    dist.barrier()
+
+
+def nothing():
+    import contextlib
+    return contextlib.nullcontext()
+
+
+@pytest.mark.parametrize("case, ranks", [(results, 2), (results, 3), (in_groups, 3), (letters_that_cannot_be_written, 2),
+                                         (pickles_and_lengths_differ, 2)])
+def test_objects(pool, case, ranks):
+    pool.run(case, ranks)
+
+
+def test_errors_on_one_rank(pool):
+    assert pool.run(one_rank_is_wrong, 3) == [[], [], []]

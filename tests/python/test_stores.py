@@ -1,0 +1,158 @@
+"""Stores in Python: every method, torch's own stores and objects of the user's as store=, and what goes wrong with them."""
+import datetime
+import threading
+
+import numpy
+import pytest
+
+import programs
+import unisono
+import unisono.distributed as dist
+
+
+class DictionaryStore:
+    """The least that joining takes, over a dictionary; `calls` counts."""
+
+    def __init__(self):
+        self.values, self.lock, self.calls = {}, threading.Lock(), 0
+
+    def set(self, key, value):
+        with self.lock:
+            self.values[key] = value
+
+    def get(self, key):
+        return self.values[key]
+
+    def check(self, keys):
+        self.calls += 1
+        return all(key in self.values for key in keys)
+
+    def add(self, key, amount):
+        with self.lock:
+            self.values[key] = str(int(self.values.get(key, "0")) + amount)
+            return int(self.values[key])
+
+    def compare_set(self, key, expected, desired):
+        with self.lock:
+            if self.values.get(key, "") == expected:
+                self.values[key] = desired
+            return self.values.get(key, expected)
+
+    def delete_key(self, key):
+        return self.values.pop(key, None) is not None
+
+
+@pytest.fixture(params=["hash", "file", "prefix", "prefix of a dictionary"])
+def store(request, tmp_path):
+    return {"hash": dist.HashStore, "file": lambda: dist.FileStore(str(tmp_path / "store")),
+            "prefix": lambda: dist.PrefixStore("part", dist.HashStore()),
+            "prefix of a dictionary": lambda: dist.PrefixStore("part", DictionaryStore())}[request.param]()
+
+
+def test_methods(store, request):
+    store.set("text", "value")
+    store.set("bytes", b"\0\1\xff" if "dictionary" not in request.node.name else b"bytes")
+    assert store.get("text") == b"value" and store.get("bytes") in (b"\0\1\xff", b"bytes")
+    assert [store.add("count", amount) for amount in (1, 2, -4)] == [1, 3, -1]
+    assert store.compare_set("word", "", "first") == b"first" and store.compare_set("word", "other", "second") == b"first"
+    assert store.check(["text", "word"]) and not store.check(["text", "absent"])
+    assert store.wait(["text"]) is None and store.wait(["text"], datetime.timedelta(seconds=5)) is None
+    assert store.multi_get(["text", "word"]) == [b"value", b"first"]
+    store.multi_set(["one", "two"], ["1", b"2"])
+    assert store.get("two") == b"2"
+    assert store.delete_key("two") is True and store.delete_key("two") is False
+    assert store.has_extended_api() and store.clone().get("one") == b"1"
+    with pytest.raises(unisono.TimeoutError, match="absent"):
+        store.wait(["text", "absent"], 0.01)
+    if "dictionary" not in request.node.name:
+        store.append("text", "s")
+        assert store.get("text") == b"values" and store.num_keys() == 5
+    store.set_timeout(datetime.timedelta(milliseconds=10))
+    assert store.timeout == datetime.timedelta(milliseconds=10)
+    with pytest.raises(TimeoutError):
+        store.get("absent")
+
+
+def test_waiting_lets_other_threads_run(store):
+    thread = threading.Thread(target=lambda: store.set("key", "value"))
+    got = []
+    waiting = threading.Thread(target=lambda: got.append(store.get("key")))
+    waiting.start()
+    thread.start()
+    waiting.join()
+    thread.join()
+    assert got == [b"value"]
+
+
+JOINING = """
+path = meeting[7:]
+for store in {stores}:
+    dist.init_process_group(store=store, rank=rank, world_size=ranks, timeout=60)
+    dist.all_reduce(data := numpy.ones(1))
+    dist.barrier()
+    dist.destroy_process_group()
+    say(data[0])
+"""
+OURS = "[dist.FileStore(path), dist.FileStore(path), dist.PrefixStore('part', dist.FileStore(path))]"
+THEIRS = ("[store for store in [torch.FileStore(path + 'torch', ranks), "
+          "torch.TCPStore('127.0.0.1', int(os.environ['FREE_PORT']), ranks, rank == 0)] "
+          "for store in (store, store, torch.PrefixStore('part', store), dist.PrefixStore('ours', store))]")
+
+
+@pytest.mark.parametrize("stores, count", [(OURS, 3), (THEIRS, 8)], ids=["ours", "torch's"])
+def test_joining_by_a_store(stores, count):
+    """Each use of the same store makes a world of its own."""
+    import socket
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    source = JOINING.format(stores=stores)
+    if stores is THEIRS:
+        pytest.importorskip("torch.distributed")
+        source = "import torch.distributed as torch\n" + source
+    assert programs.run(source, 2, FREE_PORT=port) == [(0, ["2.0"] * count, "")] * 2
+
+
+def test_joining_alone_by_any_object():
+    store = DictionaryStore()
+    for _ in range(3):
+        dist.init_process_group(store=store, rank=0, world_size=1)
+        dist.all_reduce(numpy.ones(1))
+        dist.destroy_process_group()
+    torch = pytest.importorskip("torch.distributed")
+    dist.init_process_group(store=torch.HashStore(), rank=0, world_size=1)
+    dist.destroy_process_group()
+
+
+class BrokenStore(DictionaryStore):
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
+    def add(self, key, amount):
+        raise self.error
+
+
+@pytest.mark.parametrize("error, expected", [(OSError("the disk is gone"), unisono.StoreLostError),
+                                             (KeyboardInterrupt(), KeyboardInterrupt), (SystemExit(3), SystemExit)])
+def test_a_store_that_raises(error, expected):
+    with pytest.raises(expected, match="the disk is gone" if isinstance(error, OSError) else None):
+        dist.init_process_group(store=BrokenStore(error), rank=0, world_size=1)
+    assert not dist.is_initialized()
+
+
+class LyingStore(DictionaryStore):
+    def compare_set(self, key, expected, desired):
+        return 3
+
+
+def test_a_store_that_answers_nonsense():
+    with pytest.raises(unisono.Error, match="compare_set"):
+        dist.init_process_group(store=LyingStore(), rank=0, world_size=1)
+
+
+def test_a_rank_that_does_not_come_is_named():
+    store = DictionaryStore()
+    with pytest.raises(unisono.InitError, match="rank 0"):
+        dist.init_process_group(store=store, rank=1, world_size=2, timeout=0.1)
+    assert store.calls > 1
