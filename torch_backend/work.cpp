@@ -121,8 +121,8 @@ void PostedWork::settle() {
   status_ = first_error();
   try {
     if (status_.ok()) deed_.loan.give_back();
-  } catch (const std::exception& error) {
-    status_ = Status(ErrorCode::internal, error.what());
+  } catch (const c10::Error& error) {
+    status_ = Status(ErrorCode::internal, error.what_without_backtrace());
   }
   if (recordFunctionEndCallback_) {
     recordFunctionEndCallback_();
