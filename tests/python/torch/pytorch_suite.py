@@ -13,6 +13,7 @@ Each test starts its ranks anew, as processes that import this file: so all of t
 """
 import argparse
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -37,8 +38,9 @@ class AnyOfTheCpu(str):
 
 os.environ.setdefault("BACKEND", "unisono")
 os.environ.setdefault("WORLD_SIZE", "2")
-if "TEMP_DIR" not in os.environ:
+if "TEMP_DIR" not in os.environ:  # the suite sets it anew for each test
     os.environ["TEMP_DIR"] = tempfile.mkdtemp(prefix="unisono-suite-")
+first_folder = os.environ["TEMP_DIR"]
 Path(os.environ["TEMP_DIR"], "barrier").mkdir(exist_ok=True)
 
 from torch.testing._internal import common_distributed  # noqa: E402
@@ -131,6 +133,7 @@ def main():
     names = chosen(options)
     suite = unittest.TestSuite(TestUnisono(name) for name in names)
     result = unittest.TextTestRunner(resultclass=Line, verbosity=0).run(suite)
+    shutil.rmtree(first_folder, ignore_errors=True)
     failed = len(result.failures) + len(result.errors)
     print(f"{result.testsRun - failed - len(result.skipped)} passed, {failed} failed, {len(result.skipped)} skipped by the suite")
     sys.exit(1 if failed or result.testsRun != len(names) else 0)
