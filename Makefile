@@ -1,6 +1,6 @@
 # The commands of the project. `make run` and `make test` do all set-up themselves; see HACKING.md.
 .DEFAULT_GOAL := help
-.PHONY: python help run test test-all torture deps setup build debug asan tsan arm install format clean
+.PHONY: python mindspore help run test test-all torture deps setup build debug asan tsan arm install format clean
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
@@ -23,6 +23,11 @@ run: setup ## build the library and the command and take the tour: five collecti
 python: setup ## make .venv with torch, the package unisono and the command in it (TORCH=no: without torch)
 	tools/setup/dependencies python
 	tools/setup/python
+
+mindspore: setup ## make .venv-mindspore (800 MB to download) and test both dialects on MindSpore's tensors there, and under msrun
+	tools/setup/dependencies python
+	tools/setup/mindspore
+	.venv-mindspore/bin/python -m pytest -q tests/python/mindspore
 
 test: setup ## build and run all tests, and the small ones again under the sanitizers (17 minutes on two cores from nothing)
 	tests/run release asan tsan

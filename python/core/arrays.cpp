@@ -13,11 +13,11 @@ namespace {
 
 // What is looked up again and again. Never destroyed, since Python may be gone by then.
 struct Known {
-  nb::object contiguous, copy_into, from_memory, mindspore_as_numpy;  // of unisono/_arrays.py
-  nb::object data_ptr, dtype, shape, is_contiguous, device, type, layout, is_conj, is_neg, dlpack, dlpack_device;
+  nb::object contiguous, copy_into, from_memory;  // of unisono/_arrays.py
+  nb::object data_ptr, dtype, shape, is_contiguous, device, type, layout, is_conj, is_neg, has_init, dlpack, dlpack_device;
   nb::object cpu;
   std::unordered_map<PyTypeObject*, Kind> kinds;
-  std::unordered_map<PyObject*, DType> torch_dtypes;
+  std::unordered_map<PyObject*, DType> dtypes;
   std::unordered_map<std::string_view, DType> formats;
 };
 
@@ -29,7 +29,6 @@ Known* make_known() {
   known->contiguous = arrays.attr("contiguous");
   known->copy_into = arrays.attr("copy_into");
   known->from_memory = arrays.attr("from_memory");
-  known->mindspore_as_numpy = arrays.attr("mindspore_as_numpy");
   known->data_ptr = interned("data_ptr");
   known->dtype = interned("dtype");
   known->shape = interned("shape");
@@ -39,6 +38,7 @@ Known* make_known() {
   known->layout = interned("layout");
   known->is_conj = interned("is_conj");
   known->is_neg = interned("is_neg");
+  known->has_init = interned("has_init");
   known->dlpack = interned("__dlpack__");
   known->dlpack_device = interned("__dlpack_device__");
   known->cpu = interned("cpu");
@@ -173,12 +173,31 @@ Array read_buffer(nb::handle object, const char* argument, Access access, Kind k
   return array;
 }
 
-DType torch_dtype(nb::handle dtype) {
-  auto& dtypes = known().torch_dtypes;
+DType known_dtype(nb::handle dtype) {
+  auto& dtypes = known().dtypes;
   if (auto found = dtypes.find(dtype.ptr()); found != dtypes.end()) return found->second;
   const DType found = dtype_of(dtype);
   dtypes[dtype.inc_ref().ptr()] = found;  // there are few, and they live for ever
   return found;
+}
+
+// A contiguous tensor of torch or MindSpore, which have the same names for what is asked here.
+Array read_pointer(nb::handle object, const char* argument, Kind kind) {
+  const Known& names = known();
+  const nb::object shape = attribute(object, names.shape);  // a tuple
+  const Py_ssize_t dims = PyTuple_Size(shape.ptr());
+  if (dims > max_dims)
+    fail(ErrorCode::argument, std::string(argument) + " has " + std::to_string(dims) + " dimensions; at most 8 are taken");
+  int64_t sizes[max_dims];
+  for (Py_ssize_t dim = 0; dim < dims; ++dim) sizes[dim] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape.ptr(), dim));
+  if (PyErr_Occurred()) throw nb::python_error();
+  Array array;
+  array.kind = kind;
+  array.view = {PyLong_AsVoidPtr(asked(object, names.data_ptr).ptr()), known_dtype(attribute(object, names.dtype)),
+                shape_from(static_cast<int>(dims), sizes)};
+  if (PyErr_Occurred()) throw nb::python_error();
+  array.owner = nb::borrow(object);
+  return array;
 }
 
 bool is_true(nb::handle value) { return value.ptr() == Py_True; }
@@ -191,19 +210,7 @@ Array read_torch(nb::handle object, const char* argument, Access access) {
     fail(ErrorCode::argument, std::string(argument) + " has layout " + nb::cast<std::string>(nb::str(layout)) + "; dense tensors are taken");
   if (!is_true(asked(object, names.is_contiguous)) || is_true(asked(object, names.is_conj)) || is_true(asked(object, names.is_neg)))
     return through_copy(object, argument, Kind::torch, access);
-  const nb::object shape = attribute(object, names.shape);  // a tuple
-  const Py_ssize_t dims = PyTuple_GET_SIZE(shape.ptr());
-  if (dims > max_dims)
-    fail(ErrorCode::argument, std::string(argument) + " has " + std::to_string(dims) + " dimensions; at most 8 are taken");
-  int64_t sizes[max_dims];
-  for (Py_ssize_t dim = 0; dim < dims; ++dim) sizes[dim] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape.ptr(), dim));
-  Array array;
-  array.kind = Kind::torch;
-  array.view = {PyLong_AsVoidPtr(asked(object, names.data_ptr).ptr()), torch_dtype(attribute(object, names.dtype)),
-                shape_from(static_cast<int>(dims), sizes)};
-  if (PyErr_Occurred()) throw nb::python_error();
-  array.owner = nb::borrow(object);
-  return array;
+  return read_pointer(object, argument, Kind::torch);
 }
 
 DType dtype_of_dlpack(const dlpack::DataType& type, const char* argument) {
@@ -234,11 +241,15 @@ Array read_dlpack(nb::handle object, const char* argument, Access access) {
   return array;
 }
 
+// data_ptr() returns once MindSpore has done all that it has under way: what computes this tensor, and what still reads it.
+// asnumpy() would wait too, but copies a tensor that is part of another.
 Array read_mindspore(nb::handle object, const char* argument, Access access) {
-  Array array = read_array(known().mindspore_as_numpy(object), argument, access);
-  array.kind = Kind::mindspore;
-  array.owner = nb::make_tuple(array.owner, object);
-  return array;
+  const Known& names = known();
+  if (const auto device = nb::cast<std::string>(attribute(object, names.device)); !device.starts_with("CPU"))
+    fail(ErrorCode::argument, std::string(argument) + " is on device " + device + "; Unisono takes CPU tensors");
+  if (is_true(attribute(object, names.has_init))) object.attr("init_data")();  // made of an initializer, and not yet computed
+  if (!is_true(asked(object, names.is_contiguous))) return through_copy(object, argument, Kind::mindspore, access);
+  return read_pointer(object, argument, Kind::mindspore);
 }
 
 }  // namespace
@@ -274,9 +285,11 @@ void copy_back(const Array& array) {
 }
 
 DType dtype_of(nb::handle object) {
-  nb::object text = nb::hasattr(object, "name") ? nb::object(object.attr("name")) : nb::object(nb::str(object));
+  const nb::object text = nb::hasattr(object, "name")       ? nb::object(object.attr("name"))
+                          : nb::isinstance<nb::str>(object) ? nb::borrow(object)
+                                                            : nb::object(nb::repr(object));  // "mindspore.float32"
   auto name = nb::cast<std::string>(nb::str(text));
-  if (const size_t dot = name.rfind('.'); dot != std::string::npos) name = name.substr(dot + 1);  // "torch.float32"
+  if (const size_t dot = name.rfind('.'); dot != std::string::npos) name = name.substr(dot + 1);
   if (nb::isinstance<nb::type_object>(object)) name = nb::cast<std::string>(nb::str(object.attr("__name__")));  // numpy.float32
   if (name == "bool_" || name == "bool") return DType::boolean;
   for (const DTypeRow& row : dtype_rows)

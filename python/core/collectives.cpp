@@ -123,6 +123,15 @@ nb::object gather(nb::handle tensor, nb::handle gather_list, std::optional<int> 
   return perform(std::move(arrays), [&] { return distributed::gather(from, views, options); });
 }
 
+// What `unisono bench --through python` compares with.
+void repeat_all_reduce(nb::handle tensor, int calls) {
+  const Array array = read_array(tensor, "tensor", Access::write);
+  released([&] {
+    for (int call = 0; call < calls; ++call) distributed::all_reduce(array.view);
+    return 0;
+  });
+}
+
 nb::object barrier(nb::handle group, bool async_op) {
   const Options options{.group = group_of(group), .async_op = async_op};
   return perform({}, [&] { return distributed::barrier(options); });
@@ -169,6 +178,7 @@ void bind_collectives(nb::module_& module) {
   module.def("gather", [](nb::handle tensor, nb::handle list, std::optional<int> dst, nb::handle group, bool async_op, std::optional<int> group_dst) {
     return gather(tensor, list, dst, Place{group_of(group), async_op, group_dst});
   }, nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg().none());
+  module.def("repeat_all_reduce", &repeat_all_reduce);
   module.def("barrier", &barrier, nb::arg().none(), nb::arg());
 }
 

@@ -9,6 +9,8 @@ def _kind(array):
     for base in type(array).__mro__:
         if base.__name__ == "Tensor" and base.__module__ == "torch":
             return "torch"
+        if base.__name__ == "Tensor" and base.__module__.startswith("mindspore."):
+            return "mindspore"
     return "numpy"
 
 
@@ -16,6 +18,8 @@ def contiguous(array):
     """A copy of the array in row order."""
     if _kind(array) == "torch":
         return array.detach().resolve_conj().resolve_neg().contiguous().clone()
+    if _kind(array) == "mindspore":
+        return _mindspore_copy(array)
     import numpy
     return numpy.array(numpy.from_dlpack(array) if not hasattr(array, "__array__") else array, order="C", copy=True)
 
@@ -28,6 +32,9 @@ def copy_into(array, copy):
             array.copy_(copy)
         return
     import numpy
+    if _kind(array) == "mindspore":  # whose own copy_() loses what is written to a part of a tensor on the CPU
+        numpy.copyto(_mindspore_memory(array), _mindspore_memory(copy))
+        return
     target = array if isinstance(array, numpy.ndarray) or not hasattr(array, "__dlpack__") else numpy.from_dlpack(array)
     numpy.copyto(numpy.asarray(target), numpy.asarray(copy))
 
@@ -46,12 +53,21 @@ def from_memory(kind, memory, dtype, shape):
     """A new array of a framework, in memory that the library made."""
     if kind == "torch":
         return _torch_tensor(memory, dtype, shape)
-    import numpy
-    array = numpy.ndarray(shape, numpy_dtype(dtype), memory)
     if kind == "mindspore":
-        mindspore = sys.modules["mindspore"]
-        return mindspore.Tensor.from_numpy(array)
-    return array
+        return _mindspore_tensor(memory, dtype, shape)
+    import numpy
+    return numpy.ndarray(shape, numpy_dtype(dtype), memory)
+
+
+def empty_like_dtype(shape, dtype):
+    """An array of that shape, of the framework that the dtype is from."""
+    framework = type(dtype).__module__.split(".")[0]
+    if framework == "torch":
+        return sys.modules["torch"].empty(shape, dtype=dtype)
+    if framework == "mindspore":
+        return sys.modules["mindspore"].mint.empty(shape, dtype=dtype)
+    import numpy
+    return numpy.empty(shape, numpy_dtype(getattr(dtype, "__name__", None) or str(dtype)))
 
 
 def _torch_tensor(memory, dtype, shape):
@@ -62,6 +78,27 @@ def _torch_tensor(memory, dtype, shape):
     return torch.frombuffer(memory, dtype=element).reshape(shape)
 
 
-def mindspore_as_numpy(tensor):
-    """A NumPy array over the memory of a MindSpore tensor on the CPU."""
-    return tensor.asnumpy()
+def _mindspore_tensor(memory, dtype, shape):
+    import numpy
+    mindspore = sys.modules["mindspore"]
+    bits = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}.get(dtype)  # NumPy has none of these
+    tensor = mindspore.Tensor.from_numpy(numpy.ndarray(shape, bits or dtype, memory))  # in this memory, which it keeps
+    return tensor.view(getattr(mindspore, dtype)) if bits else tensor
+
+
+def _mindspore_memory(tensor):
+    """The elements of a MindSpore tensor on the CPU where they lie, as bytes without a meaning: for copying only."""
+    import ctypes
+    import numpy
+    size = tensor.itemsize
+    strides = [stride * size for stride in tensor.stride()]
+    span = size + sum((count - 1) * stride for count, stride in zip(tensor.shape, strides))
+    memory = (ctypes.c_char * (0 if 0 in tensor.shape else span)).from_address(tensor.data_ptr())
+    return numpy.ndarray(tensor.shape, f"V{size}", memory, strides=strides)
+
+
+def _mindspore_copy(tensor):
+    import numpy
+    memory = bytearray(tensor.itemsize * tensor.size)
+    numpy.copyto(numpy.ndarray(tensor.shape, f"V{tensor.itemsize}", memory), _mindspore_memory(tensor))
+    return _mindspore_tensor(memory, repr(tensor.dtype).rsplit(".", 1)[-1], tensor.shape)

@@ -2,6 +2,7 @@
 import itertools
 
 from unisono import _core, _errors
+from unisono._joining import joining
 
 
 class GroupMember:
@@ -24,7 +25,8 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
     By default the launcher (unisono run, torchrun, msrun, mpirun, srun) says who is who; otherwise give `rank` and
     `world_size` and a way to meet: `init_method="file:///path"`, or a `store` that all ranks reach. `timeout` (seconds or a
     timedelta) is the deadline of joining and the default of calls. `backend` is "unisono" or nothing; `group_name`,
-    `pg_options` and `device_id` are taken and ignored.
+    `pg_options` and `device_id` are taken and ignored. In msrun's scheduler, which runs the program too and is no rank, it
+    ends the process, as MindSpore's own init() does.
 
     >>> import unisono.distributed as dist
     >>> dist.init_process_group(rank=0, world_size=1)
@@ -40,7 +42,8 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
     if method.startswith("tcp://"):
         raise _errors.ArgumentError("tcp:// needs several machines, which Unisono does not join yet; on one machine give "
                                     "init_method=\"file:///path\", a store, or start with `unisono run`")
-    _core.init_process_group(None if rank < 0 else rank, None if world_size < 0 else world_size, method, timeout, store)
+    with joining():
+        _core.init_process_group(None if rank < 0 else rank, None if world_size < 0 else world_size, method, timeout, store)
 
 
 def destroy_process_group(group=None):

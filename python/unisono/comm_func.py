@@ -133,9 +133,8 @@ def batch_isend_irecv(p2p_op_list):
 def _letter(operation):
     tensor = operation.tensor
     if operation.recv_dtype is not None and isinstance(tensor, (tuple, list, int)):
-        import numpy
-        from unisono._arrays import numpy_dtype
-        tensor = numpy.empty(tensor, numpy_dtype(str(operation.recv_dtype).rsplit(".", 1)[-1].lower()))
+        from unisono._arrays import empty_like_dtype
+        tensor = empty_like_dtype(_shape(tensor), operation.recv_dtype)
     return (operation.op == "isend", tensor, operation.peer, operation.group, operation.tag, None)
 
 

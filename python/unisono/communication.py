@@ -4,6 +4,7 @@ Both dialects share one world: whichever is initialised second finds it there.
 """
 from unisono._core import communication as _core
 from unisono import _core as _whole
+from unisono._joining import joining as _joining
 
 __all__ = ["GlobalComm", "ReduceOp", "comm_func", "create_group", "destroy_group", "get_group_rank_from_world_rank",
            "get_group_size", "get_local_rank", "get_local_rank_size", "get_process_group_ranks", "get_rank",
@@ -40,12 +41,16 @@ class GlobalComm(metaclass=_GlobalCommType):
 def init(backend_name=None):
     """Joins the world as the launcher says; a second call finds it there. `backend_name` is taken and ignored.
 
+    In msrun's scheduler, which runs the program too and is no rank, it ends the process, as MindSpore's own init() does. A
+    program that calls both calls MindSpore's first: its ranks need that scheduler.
+
     >>> init()
     >>> get_rank(), get_group_size(), get_process_group_ranks()
     (0, 1, [0])
     >>> release()
     """
-    _core.init()
+    with _joining():
+        _core.init()
 
 
 def release():

@@ -5,4 +5,10 @@
 // partial results that pass-inl.hpp keeps; machines with SVE run NEON too.
 #pragma once
 
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#define UNISONO_NEVER (HWY_SSSE3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+// The same code for wider vectors costs a sanitizer's build minutes and shows it nothing new.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HWY_DISABLED_TARGETS (UNISONO_NEVER | HWY_AVX2 | HWY_AVX3)
+#else
+#define HWY_DISABLED_TARGETS UNISONO_NEVER
+#endif

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "base/sizes.hpp"
@@ -19,6 +20,7 @@ constexpr const char* explanation =
     "  unisono bench all_reduce --ranks 2 --sizes 64,4K,64K,1M,16M,64M --json rows.json\n"
     "  unisono bench all --ranks 4 --fresh\n"
     "  unisono bench send --ranks 2 --shared\n"
+    "  unisono bench all_reduce --through torch --sizes 64,64K,64M\n"
     "\n"
     "all is every collective. send goes to and fro between ranks 0 and 1, 2 and 3, and so on, all pairs at\n"
     "once; its time is half of a round trip. bytes is the data of one rank (all_reduce, reduce, broadcast,\n"
@@ -28,7 +30,7 @@ constexpr const char* explanation =
     "nothing else on the machine.";
 
 struct Line {
-  std::string collective = "all_reduce", sizes;
+  std::string collective = "all_reduce", sizes, through = "c++";
   bool as_rank = false;
   BenchOptions options;
 };
@@ -45,6 +47,13 @@ std::vector<const SubjectKind*> subjects_named(const std::string& name) {
     if (kind.name == name || (name == "all" && kind.collective)) found.push_back(&kind);
   if (found.empty()) throw CLI::ValidationError(fmt::format("collective {}: there are {}, and all", name, all_names()));
   return found;
+}
+
+void check_through(const Line& line) {
+  const BenchOptions& options = line.options;
+  if (options.fresh || options.shared || options.persistent || options.dialect != "distributed")
+    throw CLI::ValidationError(fmt::format("--through {}: takes a collective, --ranks, --sizes, --repeats, --seconds and --json only",
+                                           line.through));
 }
 
 void check(const BenchOptions& options) {
@@ -92,6 +101,25 @@ std::vector<std::string> environment_of(const BenchOptions& options) {
   return {"UNISONO_ARENA=" + format_size(Settings().arena_bytes + 4 * buffer)};
 }
 
+// The interpreter beside this command, as in a virtual environment, or the one that is found by name.
+std::string interpreter() {
+  std::error_code error;
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "python3";
+  return !error && std::filesystem::exists(beside, error) ? beside.string() : "python3";
+}
+
+// unisono/bench.py measures those: the ranks are Python's.
+int run_in_python(const Line& line) {
+  RunOptions run;
+  run.ranks = line.options.ranks;
+  run.prefix = false;
+  run.command = {interpreter(), "-m", "unisono.bench", line.collective, "--through", line.through, "--repeats",
+                 std::to_string(line.options.repeats), "--seconds", fmt::format("{}", line.options.seconds)};
+  if (!line.sizes.empty()) run.command.insert(run.command.end(), {"--sizes", line.sizes});
+  if (!line.options.json.empty()) run.command.insert(run.command.end(), {"--json", line.options.json});
+  return run_command(run);
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, int& exit_code) {
@@ -103,6 +131,8 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   bench->add_option("-n,--ranks", options.ranks, "how many ranks to start")->check(CLI::Range(1, 1024))->capture_default_str();
   bench->add_option("--sizes", line->sizes, "bytes, with K, M, G: 64,4K,64K,1M,16M,64M by default");
   bench->add_option("--dialect", options.dialect, "distributed or comm_func")->check(CLI::IsMember({"distributed", "comm_func"}))->capture_default_str();
+  bench->add_option("--through", line->through, "c++; or python, beside C++; or torch, beside Gloo: these need the Python package")
+      ->check(CLI::IsMember({"c++", "python", "torch"}))->capture_default_str();
   bench->add_flag("--fresh", options.fresh, "every rank rewrites its input before each call, outside the clock");
   bench->add_flag("--shared", options.shared, "buffers are shared tensors; in the comm_func dialect the inputs");
   bench->add_flag("--persistent", options.persistent, "calls are prepared once and then run; distributed dialect only");
@@ -111,6 +141,11 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   bench->add_option("--json", options.json, "write the rows to this file as well");
   bench->add_flag(as_rank_flag, line->as_rank)->group("");
   bench->callback([line, &exit_code] {
+    if (line->through != "c++") {
+      check_through(*line);
+      exit_code = run_in_python(*line);
+      return;
+    }
     line->options.subjects = subjects_named(line->collective);
     check(line->options);
     if (!line->sizes.empty()) line->options.sizes = sizes_of(line->sizes);

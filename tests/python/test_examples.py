@@ -1,0 +1,75 @@
+"""Every program of examples/, started as its own text says, and what it prints."""
+import re
+
+import jobs
+import pytest
+
+EXAMPLES = jobs.ROOT / "examples"
+needs_torch = pytest.mark.skipif(not jobs.has("torch"), reason="torch is not installed here")
+needs_backend = pytest.mark.skipif(not jobs.has("torch") or not jobs.has("unisono.torch"), reason="unisono.torch is not here")
+
+
+def said(example, *arguments, ranks=2):
+    """What every rank printed, as a list of lines a rank."""
+    done = jobs.unisono_run(ranks, EXAMPLES / example, *arguments)
+    assert done.returncode == 0, jobs.explain(done)
+    return [re.findall(rf"^\[{rank}\] (.*)$", done.stdout, re.MULTILINE) for rank in range(ranks)]
+
+
+def test_tour():
+    everything, nothing = said("tour.py")
+    rows = [line.split(None, 1)[1] for line in everything if re.match(r"[01] ", line)]
+    assert [re.sub(r"\s{2,}", " | ", row.replace("[ ", "[").replace("0  1 10", "0 1 10")) for row in rows] == [
+        "[0 1] | [10 12] | [10 12]",
+        "[10 11] | [10 12] | [10 12]",
+        "[0 1] | [0 1] [10 11] | [0 1 10 11]",
+        "[10 11] | [0 1] [10 11] | [0 1 10 11]",
+        "[0 1 2 3] | [10 12] | [10 12]",
+        "[10 11 12 13] | [14 16] | [14 16]",
+        "[0 1] | [10 12] | [10 12]",
+        "[10 11] | [10 11] | [0 0]",
+        "[0 1 2 3] | [0 1] | [0 1]",
+        "(not looked at) | [2 3] | [2 3]",
+    ]
+    assert nothing == []
+
+
+def test_tour_on_four_ranks():
+    everything = said("tour.py", ranks=4)[0]
+    assert sum(bool(re.match(r"[0-3] ", line)) for line in everything) == 5 * 4
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_tensor_parallel_comm_func(ranks):
+    lines = said("tensor_parallel_comm_func.py", ranks=ranks)
+    for rank in range(ranks):
+        parts = f"{1024 // ranks} of 1024 columns, {4 // ranks} of 4 samples"
+        assert lines[rank][0] == f"rank {rank}: {parts}, gathered again: the same"
+    assert lines[0][1].endswith("(right)")
+
+
+@needs_torch
+def test_tensor_parallel():
+    for rank, lines in enumerate(said("tensor_parallel.py")):
+        assert lines == [f"rank {rank}: 256 of 512 columns; result, gradient of the input, of the weights: right, right, right"]
+
+
+def losses(lines):
+    return [float(line.split()[-1]) for line in lines[0] if line.startswith("step ")]
+
+
+@needs_backend
+def test_ddp():
+    lines = said("ddp.py")
+    ours = losses(lines)
+    assert len(ours) == 6 and ours[-1] < ours[0] / 2
+    for rank in range(2):
+        assert lines[rank][-1] == f"rank {rank}: 641 weights, the same on all 2 ranks"
+    assert ours == losses(said("ddp.py", "--backend", "gloo"))
+
+
+def test_all_are_short_and_run_here():
+    tests = open(__file__).read()
+    for example in EXAMPLES.glob("*.py"):
+        assert f'said("{example.name}"' in tests
+        assert len(example.read_text().splitlines()) <= 60
