@@ -106,6 +106,7 @@ constexpr WantedRow works[] = {
     {"Work.exception", none, "Work::exception", "CommHandle::exception", "unisono_work_test"},
     {"Work.result", none, python, none, none},
     {"Work.source_rank", none, "Work::source_rank", none, "unisono_work_source"},
+    {none, none, "Work::on_completion", "CommHandle::on_completion", cpp},
     {none, none, none, "CommHandle", "unisono_work_free"},
 };
 

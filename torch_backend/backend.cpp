@@ -183,8 +183,4 @@ distributed::Options TorchBackend::plain(std::chrono::milliseconds timeout, bool
   return {group(), async_op, timeout_s(timeout)};
 }
 
-distributed::ReduceOptions TorchBackend::reducing(const c10d::ReduceOp& op, std::chrono::milliseconds timeout, bool async_op) const {
-  return {reduce_op_of(op), group(), async_op, timeout_s(timeout)};
-}
-
 }  // namespace unisono::torch_backend

@@ -75,6 +75,8 @@ class TorchBackend final : public c10d::Backend {
   TorchWork recvAnysource(Tensors& tensors, int tag) override;
 
  private:
+  template <typename Step>
+  void prepare(Collective kind, Step step);
   // Makes the library's calls by `call(async_op, works)`, which adds what it gets when they are asynchronous.
   template <typename Call>
   TorchWork perform(Deed deed, Call call);
@@ -90,7 +92,6 @@ class TorchBackend final : public c10d::Backend {
   int world_rank(int64_t group_rank, const char* name) const;
   double timeout_s(std::chrono::milliseconds of_call = c10d::kUnsetTimeout) const;
   distributed::Options plain(std::chrono::milliseconds timeout, bool async_op) const;
-  distributed::ReduceOptions reducing(const c10d::ReduceOp& op, std::chrono::milliseconds timeout, bool async_op) const;
 
   const std::string name_;
   std::vector<int> ranks_;  // the World's, by group rank

@@ -30,7 +30,7 @@ std::vector<T> chosen(const std::vector<T>& from, const std::vector<size_t>& pla
 
 void require_pairs(const Tensors& outputs, const Tensors& inputs) {
   if (outputs.size() != inputs.size())
-    throw_in_torch({ErrorCode::argument, c10::str(outputs.size(), " outputs and ", inputs.size(), " inputs were given; there has to be one for each")});
+    throw ArgumentError(Status(ErrorCode::argument, c10::str(outputs.size(), " outputs and ", inputs.size(), " inputs were given; there has to be one for each")));
 }
 
 }  // namespace
@@ -38,23 +38,30 @@ void require_pairs(const Tensors& outputs, const Tensors& inputs) {
 TorchWork TorchBackend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   Deed deed{c10d::OpType::ALLREDUCE_COALESCED, "unisono:all_reduce_coalesced", options.asyncOp};
   std::vector<TensorView> views;
-  for (const at::Tensor& tensor : tensors) views.push_back(deed.loan.update(tensor));
+  ReduceOp op;
+  prepare(Collective::all_reduce, [&] {
+    for (const at::Tensor& tensor : tensors) views.push_back(deed.loan.update(tensor));
+    op = reduce_op_of(options.reduceOp);
+  });
   deed.outputs = tensors;
   return perform(std::move(deed), [&](bool async_op, std::vector<WorkPtr>& works) {
     for (const auto& places : by_dtype(tensors))
-      works.push_back(distributed::all_reduce_coalesced(chosen(views, places), reducing(options.reduceOp, options.timeout, async_op)));
+      works.push_back(distributed::all_reduce_coalesced(chosen(views, places), {op, group(), async_op, timeout_s(options.timeout)}));
   });
 }
 
 TorchWork TorchBackend::allgather_coalesced(TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
   Deed deed{c10d::OpType::ALLGATHER_COALESCED, "unisono:all_gather_coalesced", options.asyncOp};
-  const std::vector<TensorView> from = deed.loan.read(inputs);
+  std::vector<TensorView> from;
   std::vector<std::vector<TensorView>> to;
-  for (const Tensors& list : outputs) {
-    require_pairs(list, inputs);
-    to.push_back(deed.loan.write(list));
-    deed.outputs.insert(deed.outputs.end(), list.begin(), list.end());
-  }
+  prepare(Collective::all_gather, [&] {
+    from = deed.loan.read(inputs);
+    for (const Tensors& list : outputs) {
+      require_pairs(list, inputs);
+      to.push_back(deed.loan.write(list));
+    }
+  });
+  for (const Tensors& list : outputs) deed.outputs.insert(deed.outputs.end(), list.begin(), list.end());
   return perform(std::move(deed), [&](bool async_op, std::vector<WorkPtr>& works) {
     for (const auto& places : by_dtype(inputs)) {
       std::vector<std::vector<TensorView>> lists;
@@ -65,9 +72,13 @@ TorchWork TorchBackend::allgather_coalesced(TensorLists& outputs, Tensors& input
 }
 
 TorchWork TorchBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
-  require_pairs(outputs, inputs);
   Deed deed{c10d::OpType::COALESCED, "unisono:all_gather_into_tensor_coalesced", options.asyncOp};
-  const std::vector<TensorView> from = deed.loan.read(inputs), to = deed.loan.write(outputs);
+  std::vector<TensorView> from, to;
+  prepare(Collective::all_gather, [&] {
+    require_pairs(outputs, inputs);
+    from = deed.loan.read(inputs);
+    to = deed.loan.write(outputs);
+  });
   deed.outputs = outputs;
   return perform(std::move(deed), [&](bool async_op, std::vector<WorkPtr>& works) {
     for (const auto& places : by_dtype(inputs))
@@ -77,14 +88,20 @@ TorchWork TorchBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensor
 }
 
 TorchWork TorchBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
-  require_pairs(outputs, inputs);
   Deed deed{c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, "unisono:reduce_scatter_tensor_coalesced", options.asyncOp};
-  const std::vector<TensorView> from = deed.loan.read(inputs), to = deed.loan.write(outputs);
+  std::vector<TensorView> from, to;
+  ReduceOp op;
+  prepare(Collective::reduce_scatter, [&] {
+    require_pairs(outputs, inputs);
+    from = deed.loan.read(inputs);
+    to = deed.loan.write(outputs);
+    op = reduce_op_of(options.reduceOp);
+  });
   deed.outputs = outputs;
   return perform(std::move(deed), [&](bool async_op, std::vector<WorkPtr>& works) {
     for (const auto& places : by_dtype(inputs))
-      works.push_back(distributed::reduce_scatter_tensor_coalesced(
-          chosen(to, places), chosen(from, places), reducing(options.reduceOp, options.timeout, async_op)));
+      works.push_back(distributed::reduce_scatter_tensor_coalesced(chosen(to, places), chosen(from, places),
+                                                                   {op, group(), async_op, timeout_s(options.timeout)}));
   });
 }
 

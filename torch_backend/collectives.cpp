@@ -1,107 +1,157 @@
 // The collectives on one tensor or one list of tensors a rank. Each says what it borrows and which call of the library it is;
-// the rest is perform().
+// the rest is in perform.hpp.
 #include "torch_backend/numbers.hpp"
 #include "torch_backend/perform.hpp"
 
 namespace unisono::torch_backend {
 
 using c10d::OpType;
+using Works = std::vector<WorkPtr>;
 
 TorchWork TorchBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   Deed deed{OpType::BROADCAST, "unisono:broadcast", options.asyncOp};
-  const TensorView tensor = deed.loan.update(only(tensors));
+  TensorView tensor;
+  int source = 0;
+  prepare(Collective::broadcast, [&] {
+    tensor = deed.loan.update(only(tensors));
+    source = world_rank(options.rootRank, "the source");
+  });
   deed.outputs = tensors;
-  return perform(std::move(deed), [&](bool async_op, std::vector<WorkPtr>& works) {
-    works.push_back(distributed::broadcast(
-        tensor, {world_rank(options.rootRank, "the source"), group(), async_op, timeout_s(options.timeout)}));
+  return perform(std::move(deed), [&](bool async_op, Works& works) {
+    works.push_back(distributed::broadcast(tensor, {source, group(), async_op, timeout_s(options.timeout)}));
   });
 }
 
 TorchWork TorchBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  if (only(tensors).layout() == c10::Layout::Sparse) return allreduce_sparse(tensors, options);
+  if (tensors.size() == 1 && tensors.front().layout() == c10::Layout::Sparse) return allreduce_sparse(tensors, options);
   Deed deed{OpType::ALLREDUCE, "unisono:all_reduce", options.asyncOp};
-  const TensorView tensor = deed.loan.update(tensors.front());
+  TensorView tensor;
+  ReduceOp op;
+  prepare(Collective::all_reduce, [&] {
+    tensor = deed.loan.update(only(tensors));
+    op = reduce_op_of(options.reduceOp);
+  });
   deed.outputs = tensors;
-  return perform(std::move(deed), [&](bool async_op, std::vector<WorkPtr>& works) {
-    works.push_back(distributed::all_reduce(tensor, reducing(options.reduceOp, options.timeout, async_op)));
+  return perform(std::move(deed), [&](bool async_op, Works& works) {
+    works.push_back(distributed::all_reduce(tensor, {op, group(), async_op, timeout_s(options.timeout)}));
   });
 }
 
 TorchWork TorchBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   Deed deed{OpType::REDUCE, "unisono:reduce", options.asyncOp};
-  const TensorView tensor = deed.loan.update(only(tensors));
+  TensorView tensor;
+  ReduceOp op;
+  int destination = 0;
+  prepare(Collective::reduce, [&] {
+    tensor = deed.loan.update(only(tensors));
+    op = reduce_op_of(options.reduceOp);
+    destination = world_rank(options.rootRank, "the destination");
+  });
   deed.outputs = tensors;
-  return perform(std::move(deed), [&](bool async_op, std::vector<WorkPtr>& works) {
-    works.push_back(distributed::reduce(tensor, world_rank(options.rootRank, "the destination"),
-                                        {reduce_op_of(options.reduceOp), group(), async_op, timeout_s(options.timeout)}));
+  return perform(std::move(deed), [&](bool async_op, Works& works) {
+    works.push_back(distributed::reduce(tensor, destination, {op, group(), async_op, timeout_s(options.timeout)}));
   });
 }
 
 TorchWork TorchBackend::allgather(TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
   Deed deed{OpType::ALLGATHER, "unisono:all_gather", options.asyncOp};
-  const TensorView input = deed.loan.read(only(inputs));
-  const std::vector<TensorView> list = deed.loan.write(only(outputs));
+  TensorView input;
+  std::vector<TensorView> list;
+  prepare(Collective::all_gather, [&] {
+    input = deed.loan.read(only(inputs));
+    list = deed.loan.write(only(outputs));
+  });
   deed.outputs = outputs.front();
-  return perform(std::move(deed), [&](bool async_op, std::vector<WorkPtr>& works) {
+  return perform(std::move(deed), [&](bool async_op, Works& works) {
     works.push_back(distributed::all_gather(list, input, plain(options.timeout, async_op)));
   });
 }
 
 TorchWork TorchBackend::_allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) {
   Deed deed{OpType::_ALLGATHER_BASE, "unisono:_all_gather_base", options.asyncOp};
-  const TensorView from = deed.loan.read(input), to = deed.loan.write(output);
+  TensorView from, to;
+  prepare(Collective::all_gather, [&] {
+    from = deed.loan.read(input);
+    to = deed.loan.write(output);
+  });
   deed.outputs = {output};
-  return perform(std::move(deed), [&](bool async_op, std::vector<WorkPtr>& works) {
+  return perform(std::move(deed), [&](bool async_op, Works& works) {
     works.push_back(distributed::all_gather_into_tensor(to, from, plain(options.timeout, async_op)));
   });
 }
 
 TorchWork TorchBackend::gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
   Deed deed{OpType::GATHER, "unisono:gather", options.asyncOp};
-  const TensorView input = deed.loan.read(only(inputs));
-  if (!outputs.empty()) deed.outputs = only(outputs);
-  const std::vector<TensorView> list = deed.loan.write(deed.outputs);
-  return perform(std::move(deed), [&](bool async_op, std::vector<WorkPtr>& works) {
-    works.push_back(distributed::gather(
-        input, list, {world_rank(options.rootRank, "the destination"), group(), async_op, timeout_s(options.timeout)}));
+  TensorView input;
+  std::vector<TensorView> list;
+  int destination = 0;
+  prepare(Collective::gather, [&] {
+    input = deed.loan.read(only(inputs));
+    if (!outputs.empty()) list = deed.loan.write(only(outputs));
+    destination = world_rank(options.rootRank, "the destination");
+  });
+  if (!outputs.empty()) deed.outputs = outputs.front();
+  return perform(std::move(deed), [&](bool async_op, Works& works) {
+    works.push_back(distributed::gather(input, list, {destination, group(), async_op, timeout_s(options.timeout)}));
   });
 }
 
 TorchWork TorchBackend::scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& options) {
   Deed deed{OpType::SCATTER, "unisono:scatter", options.asyncOp};
-  const TensorView output = deed.loan.write(only(outputs));
-  const std::vector<TensorView> list = inputs.empty() ? std::vector<TensorView>() : deed.loan.read(only(inputs));
+  TensorView output;
+  std::vector<TensorView> list;
+  int source = 0;
+  prepare(Collective::scatter, [&] {
+    output = deed.loan.write(only(outputs));
+    if (!inputs.empty()) list = deed.loan.read(only(inputs));
+    source = world_rank(options.rootRank, "the source");
+  });
   deed.outputs = outputs;
-  return perform(std::move(deed), [&](bool async_op, std::vector<WorkPtr>& works) {
-    works.push_back(distributed::scatter(
-        output, list, {world_rank(options.rootRank, "the source"), group(), async_op, timeout_s(options.timeout)}));
+  return perform(std::move(deed), [&](bool async_op, Works& works) {
+    works.push_back(distributed::scatter(output, list, {source, group(), async_op, timeout_s(options.timeout)}));
   });
 }
 
 TorchWork TorchBackend::reduce_scatter(Tensors& outputs, TensorLists& inputs, const c10d::ReduceScatterOptions& options) {
   Deed deed{OpType::REDUCE_SCATTER, "unisono:reduce_scatter", options.asyncOp};
-  const std::vector<TensorView> list = deed.loan.read(only(inputs));
-  const TensorView output = deed.loan.write(only(outputs));
+  TensorView output;
+  std::vector<TensorView> list;
+  ReduceOp op;
+  prepare(Collective::reduce_scatter, [&] {
+    list = deed.loan.read(only(inputs));
+    output = deed.loan.write(only(outputs));
+    op = reduce_op_of(options.reduceOp);
+  });
   deed.outputs = outputs;
-  return perform(std::move(deed), [&](bool async_op, std::vector<WorkPtr>& works) {
-    works.push_back(distributed::reduce_scatter(output, list, reducing(options.reduceOp, options.timeout, async_op)));
+  return perform(std::move(deed), [&](bool async_op, Works& works) {
+    works.push_back(distributed::reduce_scatter(output, list, {op, group(), async_op, timeout_s(options.timeout)}));
   });
 }
 
 TorchWork TorchBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
   Deed deed{OpType::_REDUCE_SCATTER_BASE, "unisono:_reduce_scatter_base", options.asyncOp};
-  const TensorView from = deed.loan.read(input), to = deed.loan.write(output);
+  TensorView from, to;
+  ReduceOp op;
+  prepare(Collective::reduce_scatter, [&] {
+    from = deed.loan.read(input);
+    to = deed.loan.write(output);
+    op = reduce_op_of(options.reduceOp);
+  });
   deed.outputs = {output};
-  return perform(std::move(deed), [&](bool async_op, std::vector<WorkPtr>& works) {
-    works.push_back(distributed::reduce_scatter_tensor(to, from, reducing(options.reduceOp, options.timeout, async_op)));
+  return perform(std::move(deed), [&](bool async_op, Works& works) {
+    works.push_back(distributed::reduce_scatter_tensor(to, from, {op, group(), async_op, timeout_s(options.timeout)}));
   });
 }
 
 TorchWork TorchBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
   Deed deed{OpType::ALLTOALL, "unisono:all_to_all", options.asyncOp};
-  const std::vector<TensorView> from = deed.loan.read(inputs), to = deed.loan.write(outputs);
+  std::vector<TensorView> from, to;
+  prepare(Collective::all_to_all, [&] {
+    from = deed.loan.read(inputs);
+    to = deed.loan.write(outputs);
+  });
   deed.outputs = outputs;
-  return perform(std::move(deed), [&](bool async_op, std::vector<WorkPtr>& works) {
+  return perform(std::move(deed), [&](bool async_op, Works& works) {
     works.push_back(distributed::all_to_all(to, from, plain(options.timeout, async_op)));
   });
 }
@@ -109,7 +159,11 @@ TorchWork TorchBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::
 TorchWork TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
                                       std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& options) {
   Deed deed{OpType::ALLTOALL_BASE, "unisono:all_to_all", options.asyncOp};
-  const TensorView from = in_rows(deed.loan.read(input), input), to = in_rows(deed.loan.write(output), output);
+  TensorView from, to;
+  prepare(Collective::all_to_all, [&] {
+    from = in_rows(deed.loan.read(input), input);
+    to = in_rows(deed.loan.write(output), output);
+  });
   deed.outputs = {output};
   // Torch takes splits on one side only; the other is then cut into equal parts.
   auto equal_parts = [&](const at::Tensor& tensor) {
@@ -121,7 +175,7 @@ TorchWork TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std
     if (ours.output_split_sizes.empty()) ours.output_split_sizes = equal_parts(output);
     if (ours.input_split_sizes.empty()) ours.input_split_sizes = equal_parts(input);
   }
-  return perform(std::move(deed), [&](bool async_op, std::vector<WorkPtr>& works) {
+  return perform(std::move(deed), [&](bool async_op, Works& works) {
     ours.group = group();
     ours.async_op = async_op;
     ours.timeout_s = timeout_s(options.timeout);
@@ -130,7 +184,7 @@ TorchWork TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std
 }
 
 TorchWork TorchBackend::barrier(const c10d::BarrierOptions& options) {
-  return perform(Deed{OpType::BARRIER, "unisono:barrier", options.asyncOp}, [&](bool async_op, std::vector<WorkPtr>& works) {
+  return perform(Deed{OpType::BARRIER, "unisono:barrier", options.asyncOp}, [&](bool async_op, Works& works) {
     works.push_back(distributed::barrier(plain(options.timeout, async_op)));
   });
 }

@@ -10,7 +10,12 @@
 
 namespace unisono::torch_backend {
 
+// Where a signal's handler has raised something in this thread while it waited, KeyboardInterrupt say: throws that. Python's
+// side, so in module.cpp.
+void throw_if_interrupted();
+
 [[noreturn]] inline void throw_in_torch(const Status& status) {
+  if (status.code() == ErrorCode::revoked) throw_if_interrupted();
   switch (status.code()) {
     case ErrorCode::argument: C10_THROW_ERROR(ValueError, status.text());
     case ErrorCode::argument_type: C10_THROW_ERROR(TypeError, status.text());

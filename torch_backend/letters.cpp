@@ -7,7 +7,7 @@ using c10d::OpType;
 
 TorchWork TorchBackend::send(Tensors& tensors, int destination, int tag) {
   Deed deed{OpType::SEND, "unisono:send"};
-  const TensorView tensor = deed.loan.read(only(tensors));
+  const TensorView tensor = in_torch_words([&] { return deed.loan.read(only(tensors)); });
   return perform_letter(std::move(deed), [&] {
     return distributed::isend(tensor, world_rank(destination, "the destination"), {group(), tag, timeout_s()});
   });
@@ -15,7 +15,7 @@ TorchWork TorchBackend::send(Tensors& tensors, int destination, int tag) {
 
 TorchWork TorchBackend::recv(Tensors& tensors, int source, int tag) {
   Deed deed{OpType::RECV, "unisono:recv"};
-  const TensorView tensor = deed.loan.write(only(tensors));
+  const TensorView tensor = in_torch_words([&] { return deed.loan.write(only(tensors)); });
   deed.outputs = tensors;
   return perform_letter(std::move(deed), [&] {
     return distributed::irecv(tensor, world_rank(source, "the source"), {group(), tag, timeout_s()});
@@ -24,7 +24,7 @@ TorchWork TorchBackend::recv(Tensors& tensors, int source, int tag) {
 
 TorchWork TorchBackend::recvAnysource(Tensors& tensors, int tag) {
   Deed deed{OpType::RECVANYSOURCE, "unisono:recvAnySource"};
-  const TensorView tensor = deed.loan.write(only(tensors));
+  const TensorView tensor = in_torch_words([&] { return deed.loan.write(only(tensors)); });
   deed.outputs = tensors;
   return perform_letter(std::move(deed), [&] { return distributed::irecv(tensor, std::nullopt, {group(), tag, timeout_s()}); });
 }

@@ -24,11 +24,11 @@ at::Tensor plain_copy(const at::Tensor& tensor, bool with_contents) {
 }  // namespace
 
 TensorView Loan::borrow(const at::Tensor& tensor, bool is_read, bool is_written) {
-  if (!tensor.defined()) throw_in_torch({ErrorCode::argument, "a tensor is undefined"});
+  if (!tensor.defined()) throw ArgumentError(Status(ErrorCode::argument, "a tensor is undefined"));
   if (!tensor.device().is_cpu())
-    throw_in_torch({ErrorCode::argument, c10::str("a tensor is on ", tensor.device(), "; the backend takes tensors of the CPU")});
+    throw ArgumentError(Status(ErrorCode::argument, c10::str("a tensor is on ", tensor.device(), "; the backend takes tensors of the CPU")));
   if (tensor.layout() != c10::Layout::Strided)
-    throw_in_torch({ErrorCode::argument, c10::str("a tensor has the layout ", tensor.layout(), "; only all_reduce takes sparse ones")});
+    throw ArgumentError(Status(ErrorCode::argument, c10::str("a tensor has the layout ", tensor.layout(), "; only all_reduce takes sparse ones")));
   TensorView view;
   view.dtype = dtype_of(tensor);
   view.shape = Shape{tensor.numel()};

@@ -16,6 +16,7 @@ namespace unisono::torch_backend {
 
 class Loan {
  public:
+  // Each throws unisono::ArgumentError, or ArgumentTypeError, for a tensor that the library cannot take.
   TensorView read(const at::Tensor& tensor);    // what is given
   TensorView write(const at::Tensor& tensor);   // what is overwritten
   TensorView update(const at::Tensor& tensor);  // both

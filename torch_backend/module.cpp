@@ -8,6 +8,7 @@
 
 #include "torch_backend/backend.hpp"
 #include "torch_backend/completion_pool.hpp"
+#include "torch_backend/errors.hpp"
 
 namespace py = pybind11;
 using unisono::torch_backend::CompletionPool;
@@ -28,6 +29,12 @@ void end_for_exit() {
 }
 
 }  // namespace
+
+void unisono::torch_backend::throw_if_interrupted() {
+  if (!PyGILState_GetThisThreadState()) return;  // a thread that runs no Python
+  py::gil_scoped_acquire lock;
+  if (PyErr_Occurred()) throw py::error_already_set();
+}
 
 PYBIND11_MODULE(_backend, module) {
   using released = py::call_guard<py::gil_scoped_release>;

@@ -51,7 +51,7 @@ constexpr ReduceRow reduce_rows[] = {
 
 double factor_of(const c10d::ReduceOp& reduce_op) {
   const auto* supplement = dynamic_cast<const c10d::PreMulSumSupplement*>(reduce_op.supplement_.get());
-  if (!supplement) throw_in_torch({ErrorCode::argument, "PREMUL_SUM comes without its factor; make it with _make_nccl_premul_sum()"});
+  if (!supplement) throw ArgumentError(Status(ErrorCode::argument, "PREMUL_SUM comes without its factor; make it with _make_nccl_premul_sum()"));
   return supplement->tensor_factor.defined() ? supplement->tensor_factor.item().toDouble() : supplement->double_factor;
 }
 
@@ -61,7 +61,7 @@ DType dtype_of(const at::Tensor& tensor) {
   const c10::ScalarType wanted = tensor.scalar_type();
   for (const DTypeRow& row : dtype_rows)
     if (row.torch == wanted) return row.ours;
-  throw_in_torch({ErrorCode::argument_type, c10::str("a tensor of ", wanted, " has no counterpart in the library; view it as another dtype")});
+  throw ArgumentTypeError(Status(ErrorCode::argument_type, c10::str("a tensor of ", wanted, " has no counterpart in the library; view it as another dtype")));
 }
 
 c10::ScalarType scalar_type_of(DType dtype) {
@@ -76,7 +76,7 @@ unisono::ReduceOp reduce_op_of(const c10d::ReduceOp& reduce_op) {
     if (row.ours == ReduceKind::premul_sum) return unisono::ReduceOp::premul_sum(factor_of(reduce_op));
     return {row.ours};
   }
-  throw_in_torch({ErrorCode::argument, c10::str("reduction number ", static_cast<int>(reduce_op.op_), " is none that the library knows")});
+  throw ArgumentError(Status(ErrorCode::argument, c10::str("reduction number ", static_cast<int>(reduce_op.op_), " is none that the library knows")));
 }
 
 }  // namespace unisono::torch_backend

@@ -9,8 +9,8 @@
 
 namespace unisono::torch_backend {
 
-DType dtype_of(const at::Tensor& tensor);                       // TypeError where the library has none
+DType dtype_of(const at::Tensor& tensor);                       // ArgumentTypeError where the library has none
 c10::ScalarType scalar_type_of(DType dtype);
-unisono::ReduceOp reduce_op_of(const c10d::ReduceOp& reduce_op);  // with PREMUL_SUM's factor; ValueError for what is no reduction
+unisono::ReduceOp reduce_op_of(const c10d::ReduceOp& reduce_op);  // with PREMUL_SUM's factor; ArgumentError for what is no reduction
 
 }  // namespace unisono::torch_backend

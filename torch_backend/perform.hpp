@@ -5,8 +5,22 @@
 
 #include "torch_backend/backend.hpp"
 #include "torch_backend/errors.hpp"
+#include "unisono/binding.hpp"
 
 namespace unisono::torch_backend {
+
+// What depends on this rank's arguments alone. If they are wrong, that is this rank's call, and the others hear of it.
+template <typename Step>
+void TorchBackend::prepare(Collective kind, Step step) {
+  in_torch_words([&] {
+    try {
+      step();
+    } catch (const Error& error) {
+      number_.fetch_add(1, std::memory_order_relaxed);
+      distributed::refuse(kind, error.status(), group());
+    }
+  });
+}
 
 // A synchronous call runs here and now, and is finished when it returns; while calls are collected all are asynchronous.
 template <typename Call>
@@ -36,11 +50,11 @@ TorchWork TorchBackend::perform_letter(Deed deed, Post post) {
 
 // The only tensor of a list, as c10d hands over those of one device.
 inline const at::Tensor& only(const std::vector<at::Tensor>& tensors) {
-  if (tensors.size() != 1) throw_in_torch({ErrorCode::argument, c10::str("one tensor is taken here, and ", tensors.size(), " were given")});
+  if (tensors.size() != 1) throw ArgumentError(Status(ErrorCode::argument, c10::str("one tensor is taken here, and ", tensors.size(), " were given")));
   return tensors.front();
 }
 inline const std::vector<at::Tensor>& only(const std::vector<std::vector<at::Tensor>>& lists) {
-  if (lists.size() != 1) throw_in_torch({ErrorCode::argument, c10::str("one list is taken here, and ", lists.size(), " were given")});
+  if (lists.size() != 1) throw ArgumentError(Status(ErrorCode::argument, c10::str("one list is taken here, and ", lists.size(), " were given")));
   return lists.front();
 }
 

@@ -33,10 +33,13 @@ TorchBackend::Tensors TorchBackend::gathered(const at::Tensor& mine, const std::
 }
 
 TorchWork TorchBackend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
-  const at::Tensor& tensor = only(tensors);
   const bool averages = options.reduceOp.op_ == c10d::ReduceOp::AVG;
-  if (!averages && options.reduceOp.op_ != c10d::ReduceOp::SUM)
-    throw_in_torch({ErrorCode::argument, "sparse tensors are summed up or averaged; other reductions would need the zeros"});
+  prepare(Collective::all_gather, [&] {  // which is the first call that the others make
+    if (only(tensors).layout() != c10::Layout::Sparse) throw ArgumentError(Status(ErrorCode::argument, "the tensor is not sparse"));
+    if (!averages && options.reduceOp.op_ != c10d::ReduceOp::SUM)
+      throw ArgumentError(Status(ErrorCode::argument, "sparse tensors are summed up or averaged; other reductions would need the zeros"));
+  });
+  const at::Tensor& tensor = tensors.front();
   Deed deed{c10d::OpType::_ALLREDUCE_SPARSE, "unisono:sparse_all_reduce", false};
   deed.outputs = tensors;
   deed.number = number_.fetch_add(1, std::memory_order_relaxed) + 1;

@@ -93,15 +93,58 @@ PostedWork::PostedWork(Deed deed, std::vector<WorkPtr> works, std::shared_ptr<Le
       ledger_(std::move(ledger)),
       remaining_(static_cast<int>(works_.size())) {}
 
-// The library's thread hands the Work on to the pool and drops nothing itself: tensors may belong to Python objects.
+class PostedWork::Attending {
+ public:
+  explicit Attending(PostedWork& work) : before_(std::exchange(attended, this)), work_(work) {}
+  ~Attending() {
+    attended = before_;
+    if (!ended_) return;
+    auto last = std::move(work_.itself_);
+    work_.settle();
+    if (work_.nobody_listens())
+      work_.ledger_->end();
+    else
+      CompletionPool::instance().push([last = std::move(last)] { last->tell(); });
+  }
+  Attending(const Attending&) = delete;
+
+  // Whether this thread attends to the Work, and so sees to its end.
+  static bool takes(const PostedWork& work) {
+    if (!attended || &attended->work_ != &work) return false;
+    attended->ended_ = true;
+    return true;
+  }
+
+ private:
+  static thread_local Attending* attended;
+
+  Attending* before_;
+  PostedWork& work_;
+  bool ended_ = false;
+};
+thread_local PostedWork::Attending* PostedWork::Attending::attended = nullptr;
+
+// A thread of the library's hands the Work on and drops nothing itself: tensors may belong to Python objects.
+void PostedWork::ended() {
+  if (!Attending::takes(*this)) CompletionPool::instance().push([last = std::move(itself_)] { last->tell(); });
+}
+
+// Nor will: whoever asks for a future later completes it.
+bool PostedWork::nobody_listens() {
+  if (ledger_->has_hook()) return false;
+  std::lock_guard lock(mutex_);
+  told_ = !future_;
+  return told_;
+}
+
 TorchWork PostedWork::watch(Deed deed, std::vector<WorkPtr> works, std::shared_ptr<Ledger> ledger) {
   auto work = c10::make_intrusive<PostedWork>(std::move(deed), std::move(works), std::move(ledger));
   work->ledger_->begin();
   work->itself_ = work;
+  Attending here(*work);  // short letters are over when they are posted
   for (const WorkPtr& each : work->works_)
-    each->on_completion([here = work.get()] {
-      if (here->remaining_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-      CompletionPool::instance().push([last = std::move(here->itself_)] { last->tell(); });
+    each->on_completion([posted = work.get()] {
+      if (posted->remaining_.fetch_sub(1, std::memory_order_acq_rel) == 1) posted->ended();
     });
   return work;
 }
@@ -121,8 +164,8 @@ void PostedWork::settle() {
   status_ = first_error();
   try {
     if (status_.ok()) deed_.loan.give_back();
-  } catch (const std::exception& error) {
-    status_ = Status(ErrorCode::internal, error.what());
+  } catch (const c10::Error& error) {
+    status_ = Status(ErrorCode::internal, error.what_without_backtrace());
   }
   if (recordFunctionEndCallback_) {
     recordFunctionEndCallback_();
@@ -150,6 +193,7 @@ bool PostedWork::wait(std::chrono::milliseconds timeout) {
   std::optional<double> timeout_s;
   if (timeout > kNoTimeout) timeout_s = static_cast<double>(timeout.count()) * 1e-3;
   in_torch_words([&] {
+    Attending here(*this);
     for (const WorkPtr& work : works_)
       if (!work->is_completed()) work->wait(timeout_s);
   });

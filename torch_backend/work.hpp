@@ -1,7 +1,7 @@
 // What torch gets back for a call: finished already, under way, or several of those as one.
 //
-// Who writes: of a PostedWork the library's thread that ends a call counts remaining_ down; whoever is first among waiters and
-// the completion pool settles it and moves state_; future_ and told_ are under mutex_. Order: counting down is acquire and
+// Who writes: of a PostedWork the thread that ends a call counts remaining_ down, and the last one decides who tells of it;
+// whoever is first among waiters and the completion pool settles it and moves state_; future_ and told_ are under mutex_. Order: counting down is acquire and
 // release, so the last one sees what the others' calls have written; state_ is stored with release after the results are in
 // place and loaded with acquire before they are used. Nothing that could take the interpreter's lock is done under mutex_.
 #pragma once
@@ -72,8 +72,13 @@ class PostedWork final : public c10d::Work {
  private:
   enum : uint32_t { running, settling, settled };
 
-  void settle();  // once all calls are over: the results go where they belong
-  void tell();    // by the completion pool: everybody who wants to know
+  // A thread that posts or waits for a Work, and so may end its calls itself: it then has no need of the pool.
+  class Attending;
+
+  void ended();     // by the thread that ends the last of the calls
+  void settle();    // once all calls are over: the results go where they belong
+  void tell();      // by the completion pool: everybody who wants to know
+  bool nobody_listens();
   void complete(const c10::intrusive_ptr<c10::ivalue::Future>& future) const;
   Status first_error() const;
 

@@ -196,3 +196,33 @@ print("the end")
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
         assert done.returncode == 0 and "the end" in done.stdout, f"{name}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         assert "terminate called" not in done.stderr and "Fatal" not in done.stderr, f"{name}: {done.stderr}"
+
+
+def case_an_interrupt_ends_the_call_on_all_ranks(world):
+    """Ctrl-C while rank 0 waits in a call, and in wait(): KeyboardInterrupt there, an error on the others."""
+    for turn, call in enumerate(("dist.all_reduce(tensor, group=group)", "dist.all_reduce(tensor, group=group, async_op=True).wait()")):
+        program = f"""
+import os, signal, threading, torch, torch.distributed as dist, unisono.torch
+dist.init_process_group("unisono", init_method="file://{world.folder}/interrupt-{turn}", rank={world.rank}, world_size={world.size})
+tensor, group, over = torch.ones(3), dist.new_group([0, 1]), threading.Event()
+def interrupt():
+    while not over.wait(0.2):
+        os.kill(os.getpid(), signal.SIGINT)
+if {world.rank} == 0:
+    threading.Thread(target=interrupt).start()
+    try:
+        try:
+            {call}
+        finally:
+            over.set()
+    except KeyboardInterrupt:
+        print("interrupted")
+else:
+    try:
+        dist.recv(tensor, 0, group=group)
+    except dist.DistBackendError as error:
+        print("told:", error)
+"""
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+        said = "interrupted" if world.rank == 0 else "told: "
+        assert said in done.stdout, f"{call}: {done.returncode}\n{done.stdout}\n{done.stderr}"

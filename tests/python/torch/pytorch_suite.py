@@ -12,7 +12,9 @@ a GPU, is skipped by the suite or is in the list of exclusions, with the reason.
 Each test starts its ranks anew, as processes that import this file: so all of this is at module level.
 """
 import argparse
+import functools
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -37,14 +39,30 @@ class AnyOfTheCpu(str):
 
 os.environ.setdefault("BACKEND", "unisono")
 os.environ.setdefault("WORLD_SIZE", "2")
-if "TEMP_DIR" not in os.environ:
+if "TEMP_DIR" not in os.environ:  # the suite sets it anew for each test
     os.environ["TEMP_DIR"] = tempfile.mkdtemp(prefix="unisono-suite-")
+first_folder = os.environ["TEMP_DIR"]
 Path(os.environ["TEMP_DIR"], "barrier").mkdir(exist_ok=True)
 
 from torch.testing._internal import common_distributed  # noqa: E402
 
 import unisono.torch  # noqa: E402, F401
 
+
+
+def skip_below_three_ranks(function):
+    """Instead of the suite's own, which skips groups of some of the ranks below eight for the sake of its GPUs."""
+
+    @functools.wraps(function)
+    def run_or_skip(*arguments, **options):
+        if int(os.environ["WORLD_SIZE"]) < 3:
+            sys.exit(common_distributed.TEST_SKIPS["small_worldsize"].exit_code)
+        return function(*arguments, **options)
+
+    return run_or_skip
+
+
+common_distributed.skip_if_small_worldsize = skip_below_three_ranks
 for feature in ("ddp", "subgroup", "plugin"):
     common_distributed.DistTestCases.backend_feature[feature].add("unisono")
 
@@ -127,10 +145,13 @@ def main():
     parser.add_argument("--parts", default=1, type=int, help="run one of so many equal parts")
     parser.add_argument("--part", default=0, type=int, help="which of them")
     options = parser.parse_args()
-    os.environ["WORLD_SIZE"] = str(options.ranks)
+    if os.environ["WORLD_SIZE"] != str(options.ranks):  # the suite looks at it when it is imported
+        os.environ["WORLD_SIZE"] = str(options.ranks)
+        os.execv(sys.executable, [sys.executable, *sys.argv])
     names = chosen(options)
     suite = unittest.TestSuite(TestUnisono(name) for name in names)
     result = unittest.TextTestRunner(resultclass=Line, verbosity=0).run(suite)
+    shutil.rmtree(first_folder, ignore_errors=True)
     failed = len(result.failures) + len(result.errors)
     print(f"{result.testsRun - failed - len(result.skipped)} passed, {failed} failed, {len(result.skipped)} skipped by the suite")
     sys.exit(1 if failed or result.testsRun != len(names) else 0)
