@@ -73,10 +73,7 @@ Kind find_kind(PyTypeObject* type, nb::handle object, const char* argument) {
   for (nb::handle base : bases) {
     const auto name = nb::cast<std::string>(nb::str(base.attr("__name__")));
     const auto module = nb::cast<std::string>(nb::str(base.attr("__module__")));
-    if (name == "ndarray" && module == "numpy") return Kind::numpy;
-    if (name == "generic" && module == "numpy")
-      fail(ErrorCode::argument_type,
-           std::string(argument) + " is a scalar of NumPy, " + type_text(object) + "; give an array, of no dimensions say");
+    if ((name == "ndarray" || name == "generic") && module == "numpy") return Kind::numpy;  // a scalar can only be read
     if (name == "Tensor" && module == "torch") return Kind::torch;
     if (name == "Tensor" && module.starts_with("mindspore.")) return Kind::mindspore;
   }

@@ -20,9 +20,9 @@ def read_only():
     return made
 
 
-NO_ARRAY = ["text", 3.0, None, [1.0, 2.0], numpy.float64(1), numpy.array([object()]), array().astype(">f8"),
+NO_ARRAY = ["text", 3.0, None, [1.0, 2.0], numpy.array([object()]), array().astype(">f8"),
             numpy.ones((1,) * 9), numpy.array(["2020-01-01"], dtype="datetime64[D]"), numpy.zeros(2, dtype=[("a", "i4")])]
-NO_OUTPUT = NO_ARRAY + [read_only(), read_only()[::2], b"bytes"]
+NO_OUTPUT = NO_ARRAY + [numpy.float64(1), read_only(), read_only()[::2], b"bytes"]
 NO_LIST = ["text", None, 3, array(), [array(), 3], {"a": array()}, [None, array()]]
 NO_FLAG = [None, "yes", 2, [], 0.0]
 NO_RANK = ["text", 1.5, 2**40, 2**70, [0], 7, -3, array()]

@@ -155,8 +155,9 @@ ENDINGS = {
         def wait(future):
             waiting.set()
             pending.wait()
-        one = dist.new_group([0])
-        dist.all_reduce(torch.ones(3), group=one, async_op=True).get_future().then(wait)
+        pair = dist.new_group([0, 1])
+        dist.all_reduce(torch.ones(3), group=pair, async_op=True).get_future().then(wait)
+        dist.send(torch.ones(1), 1, tag=3)  # only now: a future that is complete would run its callback here
         waiting.wait()
     """,
     "with callbacks that are still to run": """
@@ -179,13 +180,20 @@ ENDINGS = {
 }
 
 
+OTHERS = {
+    "with a callback that waits for such a call":
+        "pair = dist.new_group([0, 1]); dist.recv(torch.ones(1), 0, tag=3); dist.all_reduce(torch.ones(3), group=pair)",
+    "with callbacks that are still to run": "dist.new_group([0])",
+}
+
+
 def case_exits(world):
     """The interpreter ends cleanly and soon, whatever is under way. Rank 1 stays to see rank 0 go."""
     for turn, (name, ending) in enumerate(ENDINGS.items()):
         program = f"""
 import os, sys, threading, torch, torch.distributed as dist, unisono.torch
 dist.init_process_group("unisono", init_method="file://{world.folder}/exit-{turn}", rank={world.rank}, world_size={world.size})
-{textwrap.dedent(ending) if world.rank == 0 else "dist.new_group([0])" if "new_group" in ending else ""}
+{textwrap.dedent(ending) if world.rank == 0 else OTHERS.get(name, "")}
 if {world.rank} != 0:
     try:
         dist.recv(torch.ones(7), 0, tag=9)
