@@ -134,7 +134,7 @@ TEST_F(Interrupt, ends_joining) {
 
 // Joining may take long; whoever only asks meanwhile, perhaps holding a lock that the check needs, must not wait for it.
 TEST_F(Interrupt, while_joining_finds_no_lock_held) {
-  static std::timed_mutex interpreter;  // as Python's
+  static std::mutex interpreter;  // as Python's
   set_interrupt_check([] {
     const std::lock_guard lock(interpreter);
     return asked.load() != 0;

@@ -15,13 +15,14 @@
 
 #include "base/check.hpp"
 #include "base/interrupt.hpp"
+#include "base/patient_mutex.hpp"
 #include "unisono/shared_tensor.hpp"
 
 namespace unisono {
 namespace {
 
 struct DefaultWorld {
-  std::timed_mutex joining;  // held by the thread that joins, for as long as that takes; nothing else waits for it
+  PatientMutex joining;  // held by the thread that joins, for as long as that takes; nothing else waits for it
   std::mutex mutex;          // guards the rest, for moments
   std::shared_ptr<World> world;
   bool handlers_registered = false;  // under `joining`
@@ -75,13 +76,13 @@ void after_fork() {
   if (std::exchange(locked_for_fork, false)) default_world().mutex.unlock();
 }
 void after_fork_in_child() {
-  new (&default_world().joining) std::timed_mutex;
+  new (&default_world().joining) PatientMutex;
   if (locked_for_fork && default_world().world) default_world().world->close_in_child();
   after_fork();
 }
 
 // Another thread may be joining, for as long as its deadline lets it.
-std::unique_lock<std::timed_mutex> wait_to_join(DefaultWorld& state) {
+std::unique_lock<PatientMutex> wait_to_join(DefaultWorld& state) {
   constexpr std::chrono::milliseconds slice(50);
   std::unique_lock joining(state.joining, std::defer_lock);
   for (InterruptWatch interrupts; !joining.try_lock_for(slice);)

@@ -16,6 +16,7 @@
 
 #include "base/interrupt.hpp"
 #include "base/log.hpp"
+#include "base/patient_mutex.hpp"
 #include "engine/exchange.hpp"
 #include "engine/run.hpp"
 #include "group/announcement.hpp"
@@ -197,7 +198,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::atomic<int> queued_{0};
   std::atomic<bool> left_{false};
   std::mutex cause_mutex_;
-  std::timed_mutex agree_mutex_;
+  PatientMutex agree_mutex_;
   uint64_t agreements_ = 0;    // how often these members have agreed; under agree_mutex_
   // ---- under the token
   Lanes lanes_;
