@@ -29,7 +29,7 @@ mindspore: setup ## make .venv-mindspore (800 MB to download) and test both dial
 	tools/setup/mindspore
 	.venv-mindspore/bin/python -m pytest -q tests/python/mindspore
 
-test: setup ## build and run all tests, and the small ones again under the sanitizers (17 minutes on two cores from nothing)
+test: setup ## build and run all tests, and the small ones again under the sanitizers (about 20 minutes on two cores from nothing, Python and torch included)
 	tests/run release asan tsan python
 
 test-all: setup ## the same with the full matrices, and with fault points in a debug build (an hour or so)
