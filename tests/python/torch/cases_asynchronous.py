@@ -82,7 +82,14 @@ def case_callbacks_run_on_the_pools_threads(world):
 
 
 def case_callbacks_may_block_on_other_calls(world):
-    """As many at once as there are: the pool has a thread more than those that are blocked."""
+    """As many at once as there are: the pool has a thread more than those that are blocked. The others make their calls only
+    when rank 0 has attached its callbacks: one that is attached to a future that is complete runs at once, and not in the pool."""
+    inner = dist.new_group(world.ranks)
+    if world.rank != 0:
+        dist.recv(torch.ones(1), 0)
+        for group in [None] * 9 + [inner]:
+            dist.all_reduce(torch.ones(2) if group is None else torch.full((2,), float(world.size)), group=group)
+        return
     may_go_on = threading.Event()
     blocked = threading.Semaphore(0)
 
@@ -94,12 +101,13 @@ def case_callbacks_may_block_on_other_calls(world):
     def makes_a_call(future):
         return dist.all_reduce(future.value()[0], async_op=True, group=inner).get_future().wait()[0]
 
-    inner = dist.new_group(world.ranks)
     futures = [dist.all_reduce(torch.ones(2), async_op=True).get_future().then(block) for _ in range(8)]
+    one = dist.all_reduce(torch.ones(2), async_op=True).get_future().then(makes_a_call)
+    for rank in range(1, world.size):
+        dist.send(torch.ones(1), rank)
     for _ in futures:
         assert blocked.acquire(timeout=60)
     assert unisono.torch._module.completion_threads() > 8
-    one = dist.all_reduce(torch.ones(2), async_op=True).get_future().then(makes_a_call)
     assert one.wait()[0].item() == world.size**2
     may_go_on.set()
     for future in futures:
