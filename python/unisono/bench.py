@@ -31,30 +31,37 @@ def _arguments():
     return parser.parse_args()
 
 
-def _parts(empty, count, ranks):
-    return [empty(count) for _ in range(ranks)]
+class _Place:
+    """Where calls are measured: functions of the dialect or of torch.distributed, which have the same names, and a group."""
+
+    def __init__(self, functions, group, ranks, empty):
+        self.functions, self.group, self.ranks, self.empty = functions, group, ranks, empty
+
+    def call(self, name, *arguments, **options):
+        """A function without parameters that makes the call."""
+        function = getattr(self.functions, name)
+        return lambda: function(*arguments, group=self.group, **options)
+
+    def part(self, count):
+        return self.empty(max(count // self.ranks, 1))
+
+    def parts(self, count):
+        return [self.part(count) for _ in range(self.ranks)]
+
+    def whole(self, count):
+        return self.empty(max(count // self.ranks, 1) * self.ranks)
 
 
-# How each collective is called: of the dialect or torch.distributed, which have the same names; how many elements of 4 bytes;
-# and what makes an array. Sizes are as in `unisono bench`: one rank's data, or all pieces together.
+# The call of each collective on `count` elements. Sizes are as in `unisono bench`: one rank's data, or all pieces together.
 _SUBJECTS = {
-    "all_reduce": lambda dist, count, ranks, empty, group: (lambda data: lambda: dist.all_reduce(data, group=group))(empty(count)),
-    "broadcast": lambda dist, count, ranks, empty, group:
-        (lambda data: lambda: dist.broadcast(data, src=0, group=group))(empty(count)),
-    "reduce": lambda dist, count, ranks, empty, group: (lambda data: lambda: dist.reduce(data, dst=0, group=group))(empty(count)),
-    "all_gather_into_tensor": lambda dist, count, ranks, empty, group:
-        (lambda whole, part: lambda: dist.all_gather_into_tensor(whole, part, group=group))
-        (empty(max(count // ranks, 1) * ranks), empty(max(count // ranks, 1))),
-    "all_gather": lambda dist, count, ranks, empty, group:
-        (lambda parts, part: lambda: dist.all_gather(parts, part, group=group))
-        (_parts(empty, max(count // ranks, 1), ranks), empty(max(count // ranks, 1))),
-    "reduce_scatter": lambda dist, count, ranks, empty, group:
-        (lambda part, parts: lambda: dist.reduce_scatter(part, parts, group=group))
-        (empty(max(count // ranks, 1)), _parts(empty, max(count // ranks, 1), ranks)),
-    "all_to_all_single": lambda dist, count, ranks, empty, group:
-        (lambda to, given: lambda: dist.all_to_all_single(to, given, group=group))
-        (empty(max(count // ranks, 1) * ranks), empty(max(count // ranks, 1) * ranks)),
-    "barrier": lambda dist, count, ranks, empty, group: lambda: dist.barrier(group=group),
+    "all_reduce": lambda at, count: at.call("all_reduce", at.empty(count)),
+    "broadcast": lambda at, count: at.call("broadcast", at.empty(count), src=0),
+    "reduce": lambda at, count: at.call("reduce", at.empty(count), dst=0),
+    "all_gather": lambda at, count: at.call("all_gather", at.parts(count), at.part(count)),
+    "all_gather_into_tensor": lambda at, count: at.call("all_gather_into_tensor", at.whole(count), at.part(count)),
+    "reduce_scatter": lambda at, count: at.call("reduce_scatter", at.part(count), at.parts(count)),
+    "all_to_all_single": lambda at, count: at.call("all_to_all_single", at.whole(count), at.whole(count)),
+    "barrier": lambda at, count: at.call("barrier"),
 }
 
 
@@ -92,7 +99,7 @@ def _numpy_loops(options, count, ranks):
     def empty(elements):
         return numpy.zeros(elements, dtype="float32")
 
-    loops = {"python": _loop(_SUBJECTS[options.collective](distributed, count, ranks, empty, None))}
+    loops = {"python": _loop(_SUBJECTS[options.collective](_Place(distributed, None, ranks, empty), count))}
     if options.collective == "all_reduce":
         data = empty(count)
         loops["c++"] = lambda calls: _core.repeat_all_reduce(data, calls)
@@ -107,7 +114,7 @@ def _torch_loops(options, count, ranks):
         return torch.zeros(elements)
 
     make = _SUBJECTS[options.collective]
-    return {name: _loop(make(torch.distributed, count, ranks, empty, group)) for name, group in options.groups.items()}
+    return {name: _loop(make(_Place(torch.distributed, group, ranks, empty), count)) for name, group in options.groups.items()}
 
 
 def _measure(options, clock, loops):

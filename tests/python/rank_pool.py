@@ -8,6 +8,7 @@
 A rank that raises leaves the world, so that the others end too; the failure shows everybody's traceback. A run that is not over
 at its deadline shows where each rank is, and the next run gets new processes.
 """
+import contextlib
 import faulthandler
 import importlib.util
 import os
@@ -71,8 +72,10 @@ class Pool:
 
     def _give_up(self, workers, answers):
         for worker in workers:
-            worker.process.send_signal(signal.SIGUSR1)  # faulthandler writes down where every thread is
-        time.sleep(1)
+            worker.process.send_signal(signal.SIGUSR1)  # faulthandler writes down where every thread is, and it ends
+        for worker in workers:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                worker.process.wait(10)
         texts = [worker.errors.read_text(errors="replace")[-4000:] for worker in workers]
         self.close()
         raise AssertionError(f"after {DEADLINE_S} s there are only {answers}\n" +
@@ -149,7 +152,7 @@ def _perform(question):
 
 
 def _serve(questions, answers):
-    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    faulthandler.register(signal.SIGUSR1, chain=True)
     sys.path.insert(0, str(pathlib.Path(__file__).parent))
     while (data := _read(questions)) is not None:
         try:
