@@ -132,6 +132,59 @@ TEST_F(Interrupt, ends_joining) {
   }
 }
 
+// A signal's handler in Python, say, which tidies up while its thread waits in a call: it would wait for that call's end.
+TEST_F(Interrupt, checks_that_call_the_library_are_told_not_to) {
+  static thread_local GroupHandle waiting_in;
+  static thread_local WorkPtr posted;
+  set_interrupt_check([] {
+    if (std::this_thread::get_id() != interrupted_thread.load()) return false;
+    std::vector<int32_t> numbers(1);
+    const TensorView data = view(numbers);
+    const std::vector<std::function<void()>> calls = {
+        [] { distributed::barrier({.group = waiting_in}); },
+        [&] { distributed::all_reduce(data, {.group = waiting_in, .async_op = true})->wait(); },
+        [&] { distributed::send(data, 0, {.group = waiting_in}); },
+        [] { posted->wait(); },
+        [] { distributed::agree(true, waiting_in); },
+        [] { distributed::new_group({0, 1}); },
+        [] { distributed::destroy_process_group(waiting_in); },
+        [] { distributed::destroy_process_group(); },
+        [] { distributed::init_process_group({.rank = 0, .world_size = 1}); },
+    };
+    for (const auto& call : calls) expect_error<StateError>({"signal's handler"}, call);
+    EXPECT_EQ(distributed::get_world_size(waiting_in), 2);
+    distributed::abort(waiting_in, "the handler said so");
+    ++asked;
+    return false;
+  });
+  asked = 0;
+  for (const bool is_letter : {false, true})
+    for_each_world(ranks(2).with(Kind::processes), [&](TestWorld& world) {
+      const GroupHandle group = distributed::new_group({0, 1});
+      std::vector<float> data(4, 1);
+      if (world.rank() == 1) {
+        waiting_in = group;
+        posted = distributed::irecv(view(data), 0);
+        interrupt_me();
+      }
+      if (world.rank() == 1)
+        expect_error<RevokedError>({"rank 1 aborted", "the handler said so"}, [&] {
+          is_letter ? void(distributed::recv(view(data), 0, {.group = group})) : void(distributed::barrier({.group = group}));
+        });
+      else
+        EXPECT_TRUE(eventually([&] { return !group.group()->usable().ok(); }));
+      EXPECT_EQ(asked, world.rank());
+      interrupted_thread = std::thread::id();
+      if (world.rank() == 0)
+        distributed::send(view(data), 1);
+      else
+        EXPECT_TRUE(posted->wait());
+      posted = nullptr;
+      waiting_in = GroupHandle();
+      distributed::barrier();
+    });
+}
+
 // Joining may take long; whoever only asks meanwhile, perhaps holding a lock that the check needs, must not wait for it.
 TEST_F(Interrupt, while_joining_finds_no_lock_held) {
   static std::mutex interpreter;  // as Python's

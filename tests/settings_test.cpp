@@ -55,7 +55,7 @@ TEST(Settings, are_read_from_their_variables) {
 TEST(Settings, that_make_no_sense_are_refused_with_variable_and_value) {
   const std::pair<std::string, std::string> wrong[] = {
       {"UNISONO_TIMEOUT", "soon"},   {"UNISONO_TIMEOUT", "-1"},    {"UNISONO_TIMEOUT", ""},      {"UNISONO_TIMEOUT", "3s"},
-      {"UNISONO_TIMEOUT", "nan"},    {"UNISONO_WARN_AFTER", "1,5"}, {"UNISONO_TILE", "64Q"},      {"UNISONO_TILE", "-4K"},
+      {"UNISONO_TIMEOUT", "nan"}, {"UNISONO_TIMEOUT", "0"}, {"UNISONO_JOIN_TIMEOUT", "0"}, {"UNISONO_WARN_AFTER", "1,5"}, {"UNISONO_TILE", "64Q"},      {"UNISONO_TILE", "-4K"},
       {"UNISONO_CORES", "two"},      {"UNISONO_CORES", "1.5"},     {"UNISONO_CORES", "-1"},      {"UNISONO_SPIN_US", "9999999999999999999999"},
       {"UNISONO_ARENA", "1e40"},     {"UNISONO_PEER_READS", "yes"}, {"UNISONO_LOG", "WARNING"},   {"UNISONO_LOG", ""},
       {"UNISONO_REPRODUCIBLE", "yes"}, {"UNISONO_REPRODUCIBLE", ""}};

@@ -13,7 +13,8 @@ namespace unisono {
 // another call waits for. Never by threads of the library. True: the thread gives up and its call throws RevokedError. The
 // group of a collective, a letter or a Work is then broken as by abort(), and its other ranks hear that this one was
 // interrupted. Joining and making a group fail, on all ranks that are at it; agree() and waiting for a store break nothing,
-// and concern nobody else. Must not throw, nor call the library.
+// and concern nobody else. Must not throw. May abort() groups and ask for ranks and sizes; whatever else it calls of the library is a
+// StateError, since the call that it interrupts is still there and has what others would wait for.
 using InterruptCheck = bool (*)();
 void set_interrupt_check(InterruptCheck check);  // null, the default: nobody is asked
 

@@ -1,4 +1,4 @@
-// Who writes: set_interrupt_check(), any thread. Order: release and acquire, so that what the check needs was made before it.
+// Who writes: set_interrupt_check(), any thread; each thread its own `checking`. Order: release and acquire, so that what the check needs was made before it.
 #include "base/interrupt.hpp"
 
 #include <atomic>
@@ -10,6 +10,7 @@ namespace unisono {
 namespace {
 
 std::atomic<InterruptCheck> interrupt_check{nullptr};
+thread_local bool checking = false;
 
 }  // namespace
 
@@ -23,7 +24,17 @@ bool InterruptWatch::tripped() {
   if (next_ns_ == 0) next_ns_ = now + first_ns;
   if (now < next_ns_) return false;
   next_ns_ = now + between_ns;
-  return check();
+  checking = true;
+  const bool interrupted = check();
+  checking = false;
+  next_ns_ = now_ns() + between_ns;
+  return interrupted;
+}
+
+Status outside_interrupt_check() {
+  if (!checking) [[likely]] return Status::success();
+  return {ErrorCode::state, "a signal's handler called the library while this thread waits in another call of it, which would wait for "
+                            "ever: raise an exception in the handler, which ends that call, or abort() its group there"};
 }
 
 }  // namespace unisono

@@ -40,6 +40,14 @@ Row seconds(std::string_view variable, double Settings::*field, std::string_view
           [field](const Settings& settings) { return fmt::format("{}", settings.*field); }};
 }
 
+// Not 0, which would end every call that has to wait, and which some take for "without end": that is inf.
+Row deadline(std::string_view variable, double Settings::*field, std::string_view sentence) {
+  Row row = seconds(variable, field, sentence);
+  row.wanted = "a number of seconds above 0";
+  row.read = [field](Settings& settings, std::string_view text) { return parse(text, settings.*field) && settings.*field > 0; };
+  return row;
+}
+
 Row count(std::string_view variable, int64_t Settings::*field, std::string_view sentence) {
   return {variable, "a whole number", sentence,
           [field](Settings& settings, std::string_view text) { return parse(text, settings.*field); },
@@ -80,8 +88,8 @@ Row text(std::string_view variable, std::string Settings::*field, std::string_vi
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> table = {
-      seconds("UNISONO_TIMEOUT", &Settings::timeout_s, "seconds until a call gives up and says who is missing"),
-      seconds("UNISONO_JOIN_TIMEOUT", &Settings::join_timeout_s, "seconds until joining gives up, unless the program says"),
+      deadline("UNISONO_TIMEOUT", &Settings::timeout_s, "seconds until a call gives up and says who is missing"),
+      deadline("UNISONO_JOIN_TIMEOUT", &Settings::join_timeout_s, "seconds until joining gives up, unless the program says"),
       seconds("UNISONO_WARN_AFTER", &Settings::warn_after_s, "seconds until a waiting call says whom it waits for"),
       text("UNISONO_PLAN", &Settings::plan, "overrides of the choice of algorithm: all_reduce:0-64K=ring,…"),
       size("UNISONO_TILE", &Settings::tile_bytes, "bytes of one slot in a tile; 0 lets the planner choose"),

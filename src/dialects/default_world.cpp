@@ -109,6 +109,7 @@ std::shared_ptr<World> current_world(const char* wanted_for) {
 }
 
 void join_default_world(const LaunchRequest& request) {
+  throw_if_error(outside_interrupt_check());
   DefaultWorld& state = default_world();
   const std::unique_lock joining = wait_to_join(state);
   std::shared_ptr<World> there;
@@ -135,6 +136,7 @@ void join_default_world(const LaunchRequest& request) {
 }
 
 void leave_default_world() {
+  throw_if_error(outside_interrupt_check());
   std::shared_ptr<World> world;
   {
     std::lock_guard lock(default_world().mutex);

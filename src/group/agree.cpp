@@ -34,6 +34,7 @@ std::vector<int> Group::survivors() const {
 }
 
 Result<bool> Group::agree(bool flag, std::optional<double> timeout_s) {
+  RETURN_IF_ERROR(outside_interrupt_check());
   const Deadline deadline = Deadline::in_seconds(timeout_s.value_or(parts_.timeout_s));
   InterruptWatch interrupts;
   auto interrupted = [&] {

@@ -10,6 +10,7 @@
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
+#include "base/interrupt.hpp"
 #include "group/world.hpp"
 #include "unisono/reduction.hpp"
 
@@ -49,6 +50,11 @@ int Group::index_of(int world_rank) const {
 }
 
 Status Group::usable() const {
+  RETURN_IF_ERROR(outside_interrupt_check());
+  return intact();
+}
+
+Status Group::intact() const {
   if (parts_.world->forked())
     return {ErrorCode::state, "this process was forked from a rank; only the process that joined may use the group"};
   if (left_.load(std::memory_order_relaxed)) return {ErrorCode::state, fmt::format("group \"{}\" was destroyed", name())};

@@ -97,7 +97,8 @@ class Group : public std::enable_shared_from_this<Group> {
   Status refuse(Collective kind, Status why);  // takes a call number, tells the others, returns `why`
   Status wait_for(CallWork& work, std::optional<double> timeout_s);
   Status abort(const std::string& why);        // any thread: frees every waiter on every rank
-  Status usable() const;                       // ok, or why no call can be made
+  Status usable() const;                       // ok, or why no call can be made, now and in this thread
+  Status intact() const;                       // ok, or why none can be made at all
   bool was_left() const { return left_.load(std::memory_order_relaxed); }
   uint32_t finished() const { return lanes_.mine().finished.load(std::memory_order_relaxed); }  // the last call that is over here
   // True when every member that is still there says so; all of them get the same answer, also on a broken group.

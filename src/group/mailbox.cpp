@@ -4,13 +4,14 @@
 #include <fmt/format.h>
 
 #include "base/check.hpp"
+#include "base/interrupt.hpp"
 #include "group/group.hpp"
 #include "group/world.hpp"
 
 namespace unisono {
 namespace {
 
-constexpr uint32_t turns_between_looks = 16;
+constexpr uint32_t turns_between_mail_looks = 16;
 
 // A blocking call's letter: its owner waits for it, so it lives on the owner's stack.
 class OwnLetter final : public Letter {
@@ -175,7 +176,7 @@ Mailbox::Share Mailbox::progress() {
   turned_by_library_ = true;
   Status status = fenced([&] {
     moved = turn();
-    const bool looks = (policy_.crowded && !moved) || ++turns_ % turns_between_looks == 0;
+    const bool looks = (policy_.crowded && !moved) || ++turns_ % turns_between_mail_looks == 0;
     return looks ? examine() : Status::success();
   });
   turned_by_library_ = false;
@@ -189,6 +190,7 @@ Mailbox::Share Mailbox::progress() {
 Status Mailbox::wait_for(MailWork& work, std::optional<double> timeout_s) {
   const Deadline deadline = timeout_s ? Deadline::in_seconds(*timeout_s) : Deadline{};
   if (group_.world().forked()) return group_.usable();
+  RETURN_IF_ERROR(outside_interrupt_check());
   auto hold = [&] {
     auto look = [&] { return deadline.passed() ? Status(ErrorCode::timeout, "") : examine(); };
     Status status = fenced([&] {
@@ -282,7 +284,7 @@ Status Mailbox::examine_clock() {
     if (letter->seen_ns == 0) letter->seen_ns = now;
     const double waited_s = static_cast<double>(now - letter->seen_ns) * 1e-9;
     if (waited_s >= (letter->timeout_s > 0 ? letter->timeout_s : group_.timeout_s()))
-      return group_.break_group({ErrorCode::timeout, fmt::format("{} gave up after {:.1f} s on rank {}: {}. This group is broken: make a new one",
+      return group_.break_group({ErrorCode::timeout, fmt::format("{} gave up after a timeout of {:.1f} s on rank {}: {}. This group is broken: make a new one",
                                                                  text_of(*letter), waited_s, group_.world_rank(group_.me()), why_waiting(*letter))});
     if (!noted_ && waited_s > a_while_s) {
       noted_ = true;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/check.hpp"
+#include "base/interrupt.hpp"
 #include "group/group.hpp"
 #include "group/world.hpp"
 
@@ -145,6 +146,7 @@ Status Group::wait_for(CallWork& work, std::optional<double> timeout_s) {
                                                   "again", *timeout_s, name_of(work.call().kind), name()));
   };
   if (parts_.world->forked()) return usable();
+  RETURN_IF_ERROR(outside_interrupt_check());
   auto hold = [&] {
     auto turn_once = [&] {
       if (work.is_completed()) return Turn::done;

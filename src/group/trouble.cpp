@@ -145,7 +145,7 @@ std::string Group::who_is_missing() const {
 }
 
 Status Group::timed_out(double waited_s) const {
-  return {ErrorCode::timeout, fmt::format("{} gave up after {:.1f} s on rank {}: {}. This group is broken: make a new one",
+  return {ErrorCode::timeout, fmt::format("{} gave up after a timeout of {:.1f} s on rank {}: {}. This group is broken: make a new one",
                                           call_text(), waited_s, world_rank(me()), who_is_missing())};
 }
 
@@ -198,7 +198,7 @@ Status Group::gone_status() const {
 }
 
 Status Group::abort(const std::string& why) {
-  RETURN_IF_ERROR(usable());
+  RETURN_IF_ERROR(intact());
   Status status = break_group({ErrorCode::revoked,
                                fmt::format("rank {} aborted group \"{}\": {}. This group is broken: make a new one",
                                            world_rank(me()), name(), why),

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/check.hpp"
+#include "base/interrupt.hpp"
 #include "group/world.hpp"
 
 namespace unisono {
@@ -26,6 +27,7 @@ Status World::check_members(const std::string& name, const std::vector<int>& ran
 
 Result<std::shared_ptr<Group>> World::create_group(const std::string& name, std::vector<int> ranks, GroupOptions options) {
   if (forked()) return Status(ErrorCode::state, "this process was forked from a rank; it has no World");
+  RETURN_IF_ERROR(outside_interrupt_check());
   RETURN_IF_ERROR(check_members(name, ranks));
   auto wrong = [&](const std::string& what) { return Status(ErrorCode::argument, fmt::format("group \"{}\": {}", name, what)); };
   if (name.empty()) return wrong("a group needs a name");
@@ -95,6 +97,7 @@ void World::give_name_back(const std::vector<int>& ranks) {
 }
 
 Status World::destroy_group(const std::string& name) {
+  RETURN_IF_ERROR(outside_interrupt_check());
   std::shared_ptr<Group> group;
   {
     std::lock_guard lock(mutex_);

@@ -50,6 +50,7 @@ FileStore::~FileStore() {
 const std::string& FileStore::path() const { return log_->path(); }
 
 Result<std::vector<StoreAnswer>> FileStore::perform(const std::vector<StoreRequest>& requests) {
+  RETURN_IF_ERROR(outside_interrupt_check());
   std::lock_guard lock(log_->mutex);
   bool changes = false;
   for (const StoreRequest& request : requests) changes |= may_change(request);
@@ -74,6 +75,7 @@ Result<std::vector<StoreAnswer>> FileStore::perform(const std::vector<StoreReque
 }
 
 Result<std::vector<std::string>> FileStore::await_values(const std::vector<std::string>& keys, double timeout_s) {
+  RETURN_IF_ERROR(outside_interrupt_check());
   const Deadline deadline = Deadline::in_seconds(timeout_s);
   InterruptWatch interrupts;
   for (int attempt = 0;; ++attempt) {

@@ -105,3 +105,57 @@ else:
     dist.send(numpy.full(1, 5.0), dst=0)
 """
     assert programs.run(source, 2) == [(0, ["5.0"], ""), (0, [], "")]
+
+
+@pytest.mark.parametrize("tidying", ["dist.destroy_process_group()", "dist.barrier(timeout=3)", "dist.new_group([0, 1])"])
+@pytest.mark.parametrize("call", ["all_reduce", "recv"])
+def test_a_handler_that_would_wait_for_the_call_it_interrupts_is_told_so(call, tidying):
+    source = f"""
+join()
+def tidy_up(*_):
+    {tidying}
+if rank == 0:
+    signal.signal(signal.SIGINT, tidy_up)
+    interrupt_in({call!r})
+    try:
+        dist.all_reduce(numpy.ones(4)) if {call == "all_reduce"} else dist.recv(numpy.ones(4), src=1)
+    except unisono.StateError as error:
+        say("told" if "signal's handler" in str(error) else error)
+    dist.destroy_process_group()
+else:
+    try:
+        dist.recv(numpy.empty(1), src=0, tag=9)
+    except unisono.RevokedError as error:
+        say("told" if "rank 0 was interrupted" in str(error) else error)
+"""
+    assert programs.run(source, 2) == [(0, ["told"], "")] * 2
+
+
+def test_a_handler_that_exits_or_aborts_ends_the_call():
+    source = """
+join()
+def leave(*_):
+    sys.exit(3)
+def abort(*_):
+    dist.abort(group, "SIGINT came")
+signal.signal(signal.SIGINT, abort)
+group = dist.new_group([0, 1])
+if rank == 0:
+    interrupt_in("barrier")
+    try:
+        dist.barrier(group)
+    except unisono.RevokedError as error:
+        say("told" if "SIGINT came" in str(error) else error)
+    signal.signal(signal.SIGINT, leave)
+    interrupt_in("recv")
+    try:
+        dist.recv(numpy.empty(1), src=1)
+    finally:
+        dist.destroy_process_group()
+else:
+    try:
+        dist.recv(numpy.empty(1), src=0)
+    except unisono.RevokedError as error:
+        say("told" if "rank 0 was interrupted" in str(error) else error)
+"""
+    assert programs.run(source, 2) == [(3, ["told"], ""), (0, ["told"], "")]
