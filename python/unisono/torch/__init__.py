@@ -5,7 +5,8 @@
 
     dist.init_process_group("unisono")  # or "cpu:unisono", "cpu:unisono,cuda:nccl"
 
-Importing registers the backend. It is compiled for one version of torch; where that differs, or nothing was compiled yet, the
+Importing registers the backend, and opens monitored_barrier() and split_group() of torch.distributed to it, which torch reserves for
+backends of its own. It is compiled for one version of torch; where that differs, or nothing was compiled yet, the
 import fails and names the command that does it.
 """
 import atexit
@@ -15,6 +16,8 @@ from pathlib import Path
 
 import torch
 import torch.distributed
+
+from . import _reserved
 
 __all__ = ["create_backend"]
 
@@ -52,4 +55,5 @@ def create_backend(options, backend_options=None):
 if not _runs_the_build():
     _module = _load()
     torch.distributed.Backend.register_backend("unisono", create_backend, extended_api=True, devices=["cpu"])
+    _reserved.open_all(_module.Backend)
     atexit.register(_module.end_for_exit)

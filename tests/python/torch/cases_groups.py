@@ -1,4 +1,6 @@
 """Groups: which ranks, in which order, made and destroyed, meshes."""
+import datetime
+
 import torch
 import torch.distributed as dist
 from oracle import same
@@ -83,7 +85,27 @@ def case_a_destroyed_group_says_so(world):
 
 
 def case_splitting(world):
-    """dist.split_group() needs an accelerator; the group's own function does not."""
+    """By ranks of the parent, whose order here is not the world's."""
+    parent = dist.new_group(world.ranks[::-1], sort_ranks=False)
+    half = world.size // 2
+    part = dist.split_group(parent, [world.ranks[:half], world.ranks[half:]], group_desc="half")
+    mine = world.ranks[::-1][:half] if dist.get_rank(parent) < half else world.ranks[::-1][half:]
+    assert dist.get_process_group_ranks(part) == mine and dist.get_rank(part) == mine.index(world.rank)
+    assert part.group_desc == "half" and dist.get_backend(part) == "unisono"
+    assert sum_in(part, world.rank) == sum(mine)
+    dist.destroy_process_group(part)
+
+    first = dist.split_group(split_ranks=[[0]])
+    assert (first is None) == (world.rank != 0)
+    for wrong in (None, [], [[]], [[0], [0, 1]], [[world.size]], [[-1]]):
+        try:
+            dist.split_group(split_ranks=wrong)
+        except ValueError:
+            continue
+        raise AssertionError(f"{wrong} was taken")
+
+
+def case_splitting_by_the_groups_own_function(world):
     half = world.size // 2
     mine = world.ranks[:half] if world.rank < half else world.ranks[half:]
     part = dist.group.WORLD.split_group(mine, group_name=f"half {mine}")
@@ -92,6 +114,16 @@ def case_splitting(world):
     part.allreduce([tensor]).wait()
     assert tensor.item() == sum(mine)
     part.shutdown()
+
+
+def case_what_torch_reserves_stays_its_own_for_other_backends(world):
+    dist.monitored_barrier(world.gloo, datetime.timedelta(seconds=60))
+    try:
+        dist.split_group(world.gloo, [world.ranks])
+    except RuntimeError as error:
+        assert "device" in str(error), error
+    else:
+        raise AssertionError("torch splits groups of Gloo now")
 
 
 def case_subgroups(world):
@@ -109,6 +141,31 @@ def case_meshes(world):
     assert sum_in(mesh.get_group("rows"), world.rank) == sum(column + step * (world.size // 2) for step in range(2))
     assert sum_in(mesh.get_group("columns"), 1) == world.size // 2
     assert mesh["rows"].size() == 2 and row in (0, 1)
+
+
+def case_timeouts_can_be_changed(world):
+    group = dist.new_group(world.ranks)
+    dist.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=7), group)
+    assert group._get_backend(torch.device("cpu")).options._timeout.total_seconds() == 7
+    dist.destroy_process_group(group)
+
+
+def case_monitored_barriers(world):
+    dist.monitored_barrier()
+    dist.monitored_barrier(timeout=datetime.timedelta(seconds=30), wait_all_ranks=True)
+    group = dist.new_group(world.ranks)
+    if world.rank == 0:
+        try:
+            dist.monitored_barrier(group, 0.2)
+        except dist.DistBackendError as error:
+            assert str(error).startswith("TimeoutError: "), error
+            assert "monitored_barrier gave up after a timeout of 0.2 s" in str(error), error
+            assert all(f"rank {rank} has not entered" in str(error) for rank in world.ranks[1:]), error
+        else:
+            raise AssertionError("nobody else has come")
+    dist.barrier()
+    alone = dist.new_group([0])
+    dist.monitored_barrier(alone)  # nothing happens elsewhere
 
 
 def case_timeouts_and_names_of_a_backend(world):

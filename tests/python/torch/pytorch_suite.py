@@ -9,7 +9,8 @@ The suite asks for Gloo or MPI by name where it means "a backend of the CPU that
 is "unisono" to torch and equal to "gloo" and "mpi" when compared with them, so those tests run too. What needs Gloo itself, or
 a GPU, is skipped by the suite or is in the list of exclusions, with the reason.
 
-Each test starts its ranks anew, as processes that import this file: so all of this is at module level.
+Each test starts its ranks anew, as forks of this process. The suite itself would spawn them, as processes that import this file, so
+all of this is at module level.
 """
 import argparse
 import functools
@@ -44,10 +45,10 @@ if "TEMP_DIR" not in os.environ:  # the suite sets it anew for each test
 first_folder = os.environ["TEMP_DIR"]
 Path(os.environ["TEMP_DIR"], "barrier").mkdir(exist_ok=True)
 
+import torch.multiprocessing  # noqa: E402
 from torch.testing._internal import common_distributed  # noqa: E402
 
 import unisono.torch  # noqa: E402, F401
-
 
 
 def skip_below_three_ranks(function):
@@ -80,6 +81,10 @@ os.environ = _environ
 
 
 class TestUnisono(distributed_test.TestDistBackend, distributed_test.DistributedTest._DistTestBase):
+    def _spawn_processes(self):
+        """Forks instead: this process has torch loaded and has done nothing with it, and loading it anew takes seconds a rank."""
+        self._start_processes(torch.multiprocessing.get_context("fork").Process)
+
     def setUp(self):
         super().setUp()
         self._spawn_processes()
