@@ -13,7 +13,7 @@
 namespace unisono {
 namespace {
 
-constexpr int64_t line_bytes = 64;  // tiles are whole cache lines, and so whole elements
+constexpr int64_t cache_line_bytes = 64;  // tiles are whole cache lines, and so whole elements
 
 Need available_to(const Query& query) {
   const bool alone = query.ranks == 1;  // there is nobody to reach
@@ -139,9 +139,9 @@ std::shared_ptr<const Schedule> Planner::schedule_for(const Algorithm& algorithm
 
 int64_t Planner::tile_bytes_for(const Schedule& schedule, const Query& query) const {
   if (schedule.stage_slots == 0) return unlimited;
-  const int64_t chosen = rules_.tile_bytes > 0 ? round_up(rules_.tile_bytes, line_bytes)
+  const int64_t chosen = rules_.tile_bytes > 0 ? round_up(rules_.tile_bytes, cache_line_bytes)
                                                : tiling_for(query.crowded, schedule.stage_slots).slot_bytes;
-  const int64_t room = query.set_bytes / schedule.stage_slots / line_bytes * line_bytes;
+  const int64_t room = query.set_bytes / schedule.stage_slots / cache_line_bytes * cache_line_bytes;
   CHECK(room > 0);
   return std::min(chosen, room);
 }

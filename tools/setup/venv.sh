@@ -20,8 +20,10 @@ install_needed() {
   echo "$2" >"$1/needed"
 }
 
-# install_unisono VENV BUILD: built in that folder, from what changed.
+# install_unisono VENV BUILD: built in that folder, from what changed. By the compiler of build/release, under the same name: ccache
+# then has the library already.
 install_unisono() {
+  export CXX="${CXX:-c++}"
   command -v ninja >/dev/null || export CMAKE_GENERATOR="Unix Makefiles"
   "$1/bin/pip" install $quiet --no-build-isolation --no-deps --force-reinstall --config-settings=build-dir="$2" .
 }
