@@ -63,6 +63,15 @@ int64_t size_of(const FileVisit& visit) {
   return fstat(visit.number(), &about) == 0 ? about.st_size : -1;
 }
 
+// So many processes are never counted, and one more or less of them is still a number.
+bool is_count_of_users(const StoreEdit& edit) {
+  constexpr int64_t most = int64_t{1} << 48;
+  StoreUsers users;
+  if (edit.value.size() != sizeof(users)) return false;
+  std::memcpy(&users, edit.value.data(), sizeof(users));
+  return -most <= users.attached && users.attached <= most && -most <= users.finished && users.finished <= most;
+}
+
 // It was removed between our opening it and our locking it.
 bool is_removed(const FileVisit& visit) {
   struct stat about = {};
@@ -174,7 +183,7 @@ Status FileLog::read_edits(std::string_view payload) {
                    std::string(payload.substr(head.key_bytes, head.value_bytes))};
     payload.remove_prefix(head.key_bytes + head.value_bytes);
     if (head.kind < static_cast<uint32_t>(StoreEdit::Kind::set) || head.kind > static_cast<uint32_t>(StoreEdit::Kind::users) ||
-        (edit.kind == StoreEdit::Kind::users && edit.value.size() != sizeof(StoreUsers)))
+        (edit.kind == StoreEdit::Kind::users && !is_count_of_users(edit)))
       return corrupted("an edit is of no kind there is");
     enact(edit, contents_);
   }
