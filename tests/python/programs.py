@@ -65,6 +65,8 @@ class Program:
             self.process.wait()
         for reader in self.readers:
             reader.join(DEADLINE_S)
+        self.process.stdout.close()
+        self.process.stderr.close()
         rest = list(iter(self.lines.get, None))
         return self.process.returncode, rest, self.errors[0] if self.errors else ""
 
