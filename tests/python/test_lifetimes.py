@@ -207,7 +207,9 @@ except unisono.PeerLostError:
 
 def test_a_forked_child_is_told_and_the_parent_goes_on():
     source = """
+import warnings
 join()
+warnings.simplefilter("ignore", DeprecationWarning)  # of any fork beside threads, since Python 3.12
 child = os.fork()
 if child == 0:
     for call in (lambda: dist.all_reduce(numpy.ones(1)), lambda: dist.get_rank(),
