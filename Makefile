@@ -1,6 +1,6 @@
 # The commands of the project. `make run` and `make test` do all set-up themselves; see HACKING.md.
 .DEFAULT_GOAL := help
-.PHONY: python mindspore help run test test-all torture deps setup build debug asan tsan arm install format clean
+.PHONY: python mindspore wheels help run test test-all torture deps setup build debug asan tsan arm install format clean
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
@@ -28,6 +28,9 @@ mindspore: setup ## make .venv-mindspore (800 MB to download) and test both dial
 	tools/setup/dependencies python
 	tools/setup/mindspore
 	.venv-mindspore/bin/python -m pytest -q tests/python/mindspore
+
+wheels: setup ## for python3.11, 3.12 and 3.13 as far as they are here: a wheel into dist/, a fresh environment, the tests without torch
+	tools/setup/wheels
 
 test: setup ## build and run all tests, and the small ones again under the sanitizers (about 20 minutes on two cores from nothing, Python and torch included)
 	tests/run release asan tsan python

@@ -57,7 +57,7 @@ nb::object array_of(Kind kind, const Tensor& tensor) {
                                 tuple_of(tensor.shape()));
   }
   nb::object& ndarray = makers().numpy_array;
-  if (!ndarray) ndarray = nb::module_::import_("numpy").attr("ndarray");
+  if (!ndarray) ndarray = nb::module_::import_("unisono._arrays").attr("numpy_module")().attr("ndarray");
   return ndarray(tuple_of(tensor.shape()), numpy_dtype(tensor.dtype()), memory);
 }
 

@@ -5,6 +5,17 @@ Frameworks are imported only when an array of theirs is at hand.
 import sys
 
 
+def numpy_module():
+    """NumPy, or an error that says what it would be needed for."""
+    try:
+        import numpy
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "NumPy is not installed, and new arrays are NumPy's where no tensor was given; pip install numpy. Without it, "
+            "unisono.distributed works in bytearray, array.array and other contiguous buffers.", name="numpy") from None
+    return numpy
+
+
 def _kind(array):
     for base in type(array).__mro__:
         if base.__name__ == "Tensor" and base.__module__ == "torch":
@@ -22,8 +33,7 @@ def contiguous(array, writes):
         return array.detach().resolve_conj().resolve_neg().contiguous().clone()
     if _kind(array) == "mindspore":
         return _mindspore_copy(array)
-    import numpy
-    return numpy.array(array, order="C", copy=True)
+    return numpy_module().array(array, order="C", copy=True)
 
 
 def copy_into(array, copy):
@@ -53,8 +63,7 @@ class _Strided:
 
 def strided(keeper, pointer, element_bytes, shape, strides):
     """A NumPy array over the bits of such memory, whatever they stand for."""
-    import numpy
-    return numpy.asarray(_Strided(keeper, pointer, element_bytes, shape, strides))
+    return numpy_module().asarray(_Strided(keeper, pointer, element_bytes, shape, strides))
 
 
 def torch_parts():
@@ -66,7 +75,7 @@ def torch_parts():
 
 def numpy_dtype(name):
     """NumPy's dtype of that name; ml_dtypes has the small floats."""
-    import numpy
+    numpy = numpy_module()
     try:
         return numpy.dtype(name)
     except TypeError:
@@ -80,8 +89,7 @@ def from_memory(kind, memory, dtype, shape):
         return _torch_tensor(memory, dtype, shape)
     if kind == "mindspore":
         return _mindspore_tensor(memory, dtype, shape)
-    import numpy
-    return numpy.ndarray(shape, numpy_dtype(dtype), memory)
+    return numpy_module().ndarray(shape, numpy_dtype(dtype), memory)
 
 
 def _torch_tensor(memory, dtype, shape):

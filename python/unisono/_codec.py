@@ -8,6 +8,7 @@ import math
 import struct
 
 from unisono import _errors
+from unisono._arrays import numpy_dtype, numpy_module
 
 _CODEC, _PICKLE = b"\x01", b"\x02"
 _DEEPEST = 100  # so that reading takes less than half of the frames that Python allows
@@ -82,12 +83,11 @@ def _is_known(dtype):
 
 
 def _dtype_named(name):
-    import numpy
-    from unisono._arrays import numpy_dtype
-    dtype = numpy_dtype(name) if name in _SMALL_FLOATS else numpy.dtype(name)
-    if not _is_known(dtype):
-        raise _errors.ProtocolError(f"an array of dtype {name}")
-    return dtype
+    """The dtype that _write_array() named so. NumPy is not asked about other names: it would hand them to Python's parser."""
+    is_plain = name[:1] in "<>|" and name[1:2] in _PLAIN and name[2:].isascii() and name[2:].isdigit()
+    if not is_plain and name not in _SMALL_FLOATS:
+        raise _errors.ProtocolError(f"an array of dtype {name!r}")
+    return numpy_module().dtype(name) if is_plain else numpy_dtype(name)
 
 
 def _write_array(value, parts):
@@ -140,7 +140,7 @@ class _Reader:
             raise _errors.ProtocolError(f"no object begins with {letter!r}")
         try:
             return read(self, depth)
-        except (ValueError, TypeError, SyntaxError, OverflowError) as error:  # SyntaxError: of a dtype's name
+        except (ValueError, TypeError, OverflowError) as error:
             if isinstance(error, _errors.Error):
                 raise
             raise _errors.ProtocolError(f"bytes that are no object: {error}") from None
@@ -158,7 +158,7 @@ class _Reader:
         return {self.value(depth + 1): self.value(depth + 1) for _ in range(count)}
 
     def array(self):
-        import numpy
+        numpy = numpy_module()
         self.expect(b"n")
         name = self.bytes()[:64].decode()
         dtype = _dtype_named(name)

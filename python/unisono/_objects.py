@@ -4,14 +4,10 @@ What is wrong with one rank's arguments is told to the others in the first of th
 """
 from __future__ import annotations
 
+import array
 import contextlib
 
 from unisono import _codec, _core, _errors
-
-
-def _numpy():
-    import numpy
-    return numpy
 
 
 @contextlib.contextmanager
@@ -26,18 +22,22 @@ def _checking(kind, group):
 
 
 def _to_bytes(value, allow_pickle):
-    return _numpy().frombuffer(_codec.encode(value, allow_pickle), dtype="uint8")
+    return _codec.encode(value, allow_pickle)
 
 
-def _from_bytes(array, allow_pickle):
-    return _codec.decode(array.tobytes(), allow_pickle)
+def _from_bytes(data, allow_pickle):
+    return _codec.decode(bytes(data), allow_pickle)
+
+
+def _number(value=0):
+    """A whole number of 64 bits that calls can read and write; `_number()[0]` is its value."""
+    return array.array("q", [value])
 
 
 def _sizes(size, group):
     """How many bytes each rank gives."""
-    numpy = _numpy()
-    sizes = numpy.empty(_core.get_world_size(group), dtype="int64")
-    _core.all_gather_into_tensor(sizes, numpy.array([size], dtype="int64"), group, False)
+    sizes = array.array("q", [0]) * _core.get_world_size(group)
+    _core.all_gather_into_tensor(sizes, _number(size), group, False)
     return sizes
 
 
@@ -71,7 +71,7 @@ def all_gather_object(object_list: list, obj, group=None, *, allow_pickle: bool 
     with _checking("all_gather", group):
         _check_list(object_list, "object_list", _core.get_world_size(group))
         mine = _to_bytes(obj, allow_pickle)
-    parts = [_numpy().empty(size, dtype="uint8") for size in _sizes(mine.size, group)]
+    parts = [bytearray(size) for size in _sizes(len(mine), group)]
     _core.all_gather(parts, mine, group, False)
     object_list[:] = [_from_bytes(part, allow_pickle) for part in parts]
 
@@ -89,8 +89,8 @@ def gather_object(obj, object_gather_list: list | None = None, dst: int | None =
         elif object_gather_list:
             raise _errors.ArgumentError("object_gather_list is given on the destination rank only, and this is another")
         mine = _to_bytes(obj, allow_pickle)
-    sizes = _sizes(mine.size, group)
-    parts = [_numpy().empty(size, dtype="uint8") for size in sizes] if takes else _nothings(group)
+    sizes = _sizes(len(mine), group)
+    parts = [bytearray(size) for size in sizes] if takes else _nothings(group)
     _core.all_to_all(parts, _only(mine, root, group), group, False)
     if takes:
         object_gather_list[:] = [_from_bytes(part, allow_pickle) for part in parts]
@@ -101,7 +101,6 @@ def scatter_object_list(scatter_object_output_list: list, scatter_object_input_l
     """The first element of the output list becomes element r of `src`'s input list. The objects: see all_gather_object."""
     if _is_outside(group):
         return
-    numpy = _numpy()
     with _checking("scatter", group):
         root, size = _root(src, group, group_src, "src"), _core.get_world_size(group)
         gives = _core.get_rank(group) == root
@@ -111,11 +110,11 @@ def scatter_object_list(scatter_object_output_list: list, scatter_object_input_l
         if gives:
             _check_list(scatter_object_input_list, "scatter_object_input_list", size)
         parts = [_to_bytes(obj, allow_pickle) for obj in scatter_object_input_list] if gives else _nothings(group)
-    mine = numpy.empty(1, dtype="int64")
-    sizes = [numpy.array([part.size], dtype="int64") for part in parts] if gives else None
+    mine = _number()
+    sizes = [_number(len(part)) for part in parts] if gives else None
     _core.scatter(mine, sizes, None, group, False, root)
     outputs = _nothings(group)
-    outputs[root] = numpy.empty(int(mine[0]), dtype="uint8")
+    outputs[root] = bytearray(mine[0])
     _core.all_to_all(outputs, parts, group, False)
     scatter_object_output_list[0] = _from_bytes(outputs[root], allow_pickle)
 
@@ -125,16 +124,15 @@ def broadcast_object_list(object_list: list, src: int | None = None, group=None,
     """`src`'s objects in everybody's list, which must be as long. The objects: see all_gather_object."""
     if _is_outside(group):
         return
-    numpy = _numpy()
     with _checking("broadcast", group):
         root = _root(src, group, group_src, "src")
         gives = _core.get_rank(group) == root
         _check_list(object_list, "object_list")
-        data = _to_bytes(object_list, allow_pickle).copy() if gives else None
-    size = numpy.array([data.size if gives else 0], dtype="int64")
+        data = bytearray(_to_bytes(object_list, allow_pickle)) if gives else None
+    size = _number(len(data) if gives else 0)
     _core.broadcast(size, None, group, False, root)
     if not gives:
-        data = numpy.empty(int(size[0]), dtype="uint8")
+        data = bytearray(size[0])
     _core.broadcast(data, None, group, False, root)
     if not gives:
         objects = _from_bytes(data, allow_pickle)
@@ -152,14 +150,13 @@ def send_object_list(object_list: list, dst: int | None = None, group=None, devi
     are taken and ignored."""
     if _is_outside(group):
         return
-    numpy = _numpy()
     try:
         _check_list(object_list, "object_list")
         data = _to_bytes(object_list, allow_pickle)
     except Exception:
-        _core.send(numpy.array([_REFUSED], dtype="int64"), dst, group, 0, group_dst)
+        _core.send(_number(_REFUSED), dst, group, 0, group_dst)
         raise
-    _core.send(numpy.array([data.size], dtype="int64"), dst, group, 0, group_dst)
+    _core.send(_number(len(data)), dst, group, 0, group_dst)
     _core.send(data, dst, group, 0, group_dst)
 
 
@@ -170,12 +167,11 @@ def recv_object_list(object_list: list, src: int | None = None, group=None, devi
     if _is_outside(group):
         return -1
     _check_list(object_list, "object_list")
-    numpy = _numpy()
-    size = numpy.empty(1, dtype="int64")
+    size = _number()
     sender = _core.recv(size, src, group, 0, group_src)
     if size[0] == _REFUSED:
         raise _errors.PeerArgumentError(f"rank {sender} could not encode the objects that it was about to send")
-    data = numpy.empty(int(size[0]), dtype="uint8")
+    data = bytearray(size[0])
     _core.recv(data, sender, group, 0, None)
     objects = _from_bytes(data, allow_pickle)
     if len(objects) != len(object_list):
@@ -195,7 +191,7 @@ def _root(root, group, group_root, name):
 
 
 def _nothings(group):
-    return [_numpy().empty(0, dtype="uint8") for _ in range(_core.get_world_size(group))]
+    return [bytearray() for _ in range(_core.get_world_size(group))]
 
 
 def _only(data, root, group):

@@ -16,6 +16,7 @@ import os, signal, sys, threading, time
 import numpy, unisono
 import unisono.distributed as dist
 rank, ranks, meeting = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts with & ignores it, and so do all below
 
 def join(timeout=60):
     dist.init_process_group(rank=rank, world_size=ranks, init_method=meeting, timeout=timeout)
@@ -65,6 +66,8 @@ class Program:
             self.process.wait()
         for reader in self.readers:
             reader.join(DEADLINE_S)
+        self.process.stdout.close()
+        self.process.stderr.close()
         rest = list(iter(self.lines.get, None))
         return self.process.returncode, rest, self.errors[0] if self.errors else ""
 

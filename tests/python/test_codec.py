@@ -149,7 +149,7 @@ def test_pickles_only_where_asked_for():
 
 @pytest.mark.parametrize("name",
                          [b"O", b"|O8", b"i4,i4", b"(9999999,)f8", b"M8[ns]", b"finfo", b"nonsense", b"{'a': 1}", b"V8",
-                          b"f4\xff"])
+                          b"f4\xff", b"8f4", b"f4", b"<f", b"<f\xd9\xa4", b""])
 def test_dtypes_that_no_rank_writes(name):
     length = len(name).to_bytes(8, "little")
     for data in (b"", b"\0" * 8):

@@ -1,5 +1,6 @@
 """Every program of examples/, started as its own text says, and what it prints."""
 import re
+from pathlib import Path
 
 import jobs
 import pytest
@@ -69,7 +70,7 @@ def test_ddp():
 
 
 def test_all_are_short_and_run_here():
-    tests = open(__file__).read()
+    tests = Path(__file__).read_text()
     for example in EXAMPLES.glob("*.py"):
         assert f'said("{example.name}"' in tests
         assert len(example.read_text().splitlines()) <= 60
