@@ -13,8 +13,6 @@ torch.distributed itself.
     dist.all_reduce(data)                   # in place, on every rank
     dist.destroy_process_group()
 """
-import atexit as _atexit
-
 from unisono import _core
 from unisono._errors import (ArgumentError, ArgumentTypeError, AuthError, CorruptionError, Error, InitError, InternalError,
                              MemoryError, MismatchError, PeerArgumentError, PeerLostError, ProtocolError, ResourceError,
@@ -48,11 +46,16 @@ def zeros_shared(shape, dtype="float32", kind="numpy"):
     return _core.alloc_shared(shape, dtype, kind)
 
 
-@_atexit.register
-def _leave():
-    """Ends what is still under way, so that nothing writes into arrays that go away with the interpreter."""
-    try:
-        if _core.is_initialized():
-            _core.destroy_process_group(None)
-    except Error:
-        pass  # after a fork, or a second time: this process has nothing to leave
+class _Farewell:
+    """Ends what is still under way when the interpreter takes its modules down, so that nothing writes into arrays that go with it:
+    after everything that was registered with atexit, for a program's own clean-up may still need the world."""
+
+    def __del__(self, is_initialized=_core.is_initialized, leave=_core.destroy_process_group, error=Error):
+        try:
+            if is_initialized():
+                leave(None)
+        except error:
+            pass  # after a fork, or a second time: this process has nothing to leave
+
+
+_farewell = _Farewell()

@@ -10,19 +10,14 @@ backends of its own. It is compiled for one version of torch; where that differs
 import fails and names the command that does it.
 """
 import atexit
-import json
 import sys
-from pathlib import Path
 
 import torch
 import torch.distributed
 
-from . import _reserved
+from . import _record, _reserved
 
 __all__ = ["create_backend"]
-
-BUILD_COMMAND = f"{sys.executable} -m unisono.torch build"
-RECORD = Path(__file__).parent / "_backend.json"
 
 
 def _runs_the_build():
@@ -33,15 +28,8 @@ def _runs_the_build():
 def _load():
     if not torch.distributed.is_available():
         raise ImportError(f"unisono.torch: torch {torch.__version__} was built without torch.distributed")
-    try:
-        built_for = json.loads(RECORD.read_text())["torch"]
-    except (OSError, ValueError, KeyError):
-        raise ImportError(f"unisono.torch is not built for this environment yet; build it with\n  {BUILD_COMMAND}") from None
-    if built_for != torch.__version__:
-        raise ImportError(
-            f"unisono.torch was built for torch {built_for}, and this is torch {torch.__version__}; build it again with\n"
-            f"  {BUILD_COMMAND}"
-        )
+    if difference := _record.difference(_record.HERE):
+        raise ImportError(f"unisono.torch {difference}\n  {sys.executable} -m unisono.torch build")
     from . import _backend
 
     return _backend

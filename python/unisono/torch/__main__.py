@@ -1,6 +1,5 @@
 """python -m unisono.torch build: compiles the backend against the torch of this environment."""
 import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -11,8 +10,9 @@ from pathlib import Path
 
 import torch
 
-HERE = Path(__file__).resolve().parent  # unisono/torch
-PACKAGE = HERE.parent
+from unisono.torch import _record
+from unisono.torch._record import HERE, PACKAGE
+
 TREE = PACKAGE.parent.parent  # where this is a checkout
 
 
@@ -40,7 +40,9 @@ def arguments():
 def build(options, build_directory):
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     source = first_with("torch_backend/CMakeLists.txt", HERE / "src", TREE)
-    include = first_with("unisono/distributed.hpp", options.include, PACKAGE / "include", TREE / "include")
+    include = _record.headers(options.include)
+    if not include:
+        sys.exit("unisono.torch build: unisono/distributed.hpp is not in the package; name its folder with --include")
     library = first_with("libunisono.so*", options.lib, PACKAGE, TREE / "build" / "release")
     torch_folder = Path(torch.__file__).parent
     settings = {
@@ -49,7 +51,7 @@ def build(options, build_directory):
         "TORCH_LIB": torch_folder / "lib",
         "PYTHON_INCLUDE": sysconfig.get_paths()["include"],
         "SUFFIX": suffix,
-        "UNISONO_INCLUDE": include.parent.parent,
+        "UNISONO_INCLUDE": include,
         "UNISONO_LIBRARY": library,
         "CXX11_ABI": int(torch.compiled_with_cxx11_abi()),
     }
@@ -58,12 +60,11 @@ def build(options, build_directory):
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", build_directory, "-j", str(options.jobs)], check=True)
     options.output.mkdir(parents=True, exist_ok=True)
-    record = options.output / "_backend.json"
-    record.unlink(missing_ok=True)  # what is half written is not loaded
+    _record.remove(options.output)  # what is half written is not loaded
     target = options.output / f"_backend{suffix}"
     shutil.copyfile(Path(build_directory) / target.name, options.output / "_backend.new")
     os.replace(options.output / "_backend.new", target)  # whoever has the old one loaded keeps it
-    record.write_text(json.dumps({"torch": torch.__version__}) + "\n")
+    _record.write(options.output, include)
     print(f"{target}: built for torch {torch.__version__}")
 
 

@@ -18,12 +18,12 @@ def open_all(backend_class):
     """Puts the functions below in the places of torch's, for groups whose backend is of this class; once."""
 
     def ours(group):
-        """The group, where all of it is ours and this rank in it; otherwise None."""
+        """The group, where its tensors of the CPU are ours and this rank is in it; otherwise None."""
         if group is None and dist.is_initialized():
             group = dist.group.WORLD
-        if not isinstance(group, dist.ProcessGroup) or group._device_types != [CPU]:
+        if not isinstance(group, dist.ProcessGroup) or CPU not in group._device_types:
             return None
-        return group if isinstance(group._get_backend(CPU), backend_class) else None
+        return group if isinstance(_backend_of(group), backend_class) else None
 
     for function in (monitored_barrier, split_group, _set_pg_timeout):
         torchs = getattr(distributed_c10d, function.__name__)
@@ -33,6 +33,11 @@ def open_all(backend_class):
         for module in (distributed_c10d, dist):
             if getattr(module, function.__name__, None) is torchs:
                 setattr(module, function.__name__, opened)
+
+
+def _backend_of(group):
+    backend = group._get_backend(CPU)
+    return getattr(backend, "wrapped_pg", backend)  # TORCH_DISTRIBUTED_DEBUG=DETAIL puts something around each
 
 
 def _opened(function, torchs, ours):
@@ -55,7 +60,7 @@ def monitored_barrier(ours, group=None, timeout=None, wait_all_ranks=False):
 
 def split_group(ours, parent_pg=None, split_ranks=None, timeout=None, pg_options=None, group_desc=None, backend=None):
     """Each part is made by its members; the ranks are those of the parent, in ascending order, as torch has it."""
-    if not (parent := ours(parent_pg)):
+    if not (parent := ours(parent_pg)) or parent._device_types != [CPU]:  # with an accelerator torch does it itself
         return NotImplemented
     if not split_ranks or not all(split_ranks):
         raise ValueError("split_ranks is a list of lists of ranks, none of them empty")
@@ -73,4 +78,5 @@ def split_group(ours, parent_pg=None, split_ranks=None, timeout=None, pg_options
 def _set_pg_timeout(ours, timeout, group=None):
     if not (group := ours(group)):
         return NotImplemented
-    group._get_backend(CPU)._set_default_timeout(timeout)
+    _backend_of(group)._set_default_timeout(timeout)
+    return NotImplemented if group._device_types != [CPU] else None

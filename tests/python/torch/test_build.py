@@ -54,3 +54,12 @@ def test_the_command_says_what_it_misses(copy):
     said = subprocess.run([sys.executable, "-m", "unisono.torch", "build"], cwd=copy.parent.parent,
                           capture_output=True, text=True, timeout=120)
     assert said.returncode != 0 and "torch_backend/CMakeLists.txt is in none of" in said.stderr, said.stderr
+
+
+def test_what_was_built_for_another_library_is_not_loaded(copy):
+    record = json.loads((PACKAGE / "_backend.json").read_text())
+    (copy / "_backend.json").write_text(json.dumps(record | {"library": "another"}))
+    (copy / "_backend.so").write_text("not even a library")
+    said = import_from(copy.parent.parent)
+    assert said.returncode != 0
+    assert "another version of the library" in said.stderr and "-m unisono.torch build" in said.stderr, said.stderr
