@@ -1,6 +1,7 @@
 """Collectives on Python objects: each becomes bytes, by the codec or, where asked for by name, by pickle.
 
-What is wrong with one rank's arguments is told to the others in the first of the calls that follow, so that nobody waits.
+Each is two calls: how many bytes, and the bytes. What goes wrong on one rank before a call, with its arguments or for want of
+memory, is told to the others in that call, so that nobody waits.
 """
 from __future__ import annotations
 
@@ -16,13 +17,28 @@ def _numpy():
 
 @contextlib.contextmanager
 def _checking(kind, group):
-    """Reads the arguments of a collective; an error in it refuses the call of this kind that the others make."""
+    """Before a call: reads arguments, or makes room. An error in it refuses the call of this kind that the others make."""
     try:
         yield
+    except MemoryError as error:
+        _tell(kind, "it has no memory for the objects", group)
+        raise _errors.MemoryError(f"there is no memory for the objects: {error}") from None
     except _errors.Error as error:
         _core.refuse(kind, str(error), isinstance(error, TypeError), group)
     except Exception as error:  # pickle's, or what a list of the user's raises
         _core.refuse(kind, f"the object cannot be encoded: {type(error).__name__}: {error}", True, group)
+    except BaseException as error:  # no fault of the arguments: KeyboardInterrupt
+        _tell(kind, f"it was interrupted by {type(error).__name__}", group)
+        raise
+
+
+def _tell(kind, why, group):
+    with contextlib.suppress(_errors.Error):
+        _core.refuse(kind, why, False, group)
+
+
+def _pickles(allow_pickle):
+    return _core.flag(allow_pickle, "allow_pickle")
 
 
 def _to_bytes(value, allow_pickle):
@@ -30,7 +46,20 @@ def _to_bytes(value, allow_pickle):
 
 
 def _from_bytes(array, allow_pickle):
-    return _codec.decode(array.tobytes(), allow_pickle)
+    return _codec.decode(memoryview(array), allow_pickle)
+
+
+def _from_parts(parts, allow_pickle):
+    """Each rank's object; the bytes go as soon as they are read."""
+    objects = []
+    for rank in range(len(parts)):
+        part, parts[rank] = parts[rank], None
+        objects.append(_from_bytes(part, allow_pickle))
+    return objects
+
+
+def _room(size):
+    return _numpy().empty(int(size), dtype="uint8")
 
 
 def _sizes(size, group):
@@ -70,10 +99,13 @@ def all_gather_object(object_list: list, obj, group=None, *, allow_pickle: bool 
         return
     with _checking("all_gather", group):
         _check_list(object_list, "object_list", _core.get_world_size(group))
+        allow_pickle = _pickles(allow_pickle)
         mine = _to_bytes(obj, allow_pickle)
-    parts = [_numpy().empty(size, dtype="uint8") for size in _sizes(mine.size, group)]
+    sizes = _sizes(mine.size, group)
+    with _checking("all_gather", group):
+        parts = [_room(size) for size in sizes]
     _core.all_gather(parts, mine, group, False)
-    object_list[:] = [_from_bytes(part, allow_pickle) for part in parts]
+    object_list[:] = _from_parts(parts, allow_pickle)
 
 
 def gather_object(obj, object_gather_list: list | None = None, dst: int | None = None, group=None, group_dst: int | None = None,
@@ -88,12 +120,15 @@ def gather_object(obj, object_gather_list: list | None = None, dst: int | None =
             _check_list(object_gather_list, "object_gather_list", size)
         elif object_gather_list:
             raise _errors.ArgumentError("object_gather_list is given on the destination rank only, and this is another")
+        allow_pickle = _pickles(allow_pickle)
         mine = _to_bytes(obj, allow_pickle)
     sizes = _sizes(mine.size, group)
-    parts = [_numpy().empty(size, dtype="uint8") for size in sizes] if takes else _nothings(group)
-    _core.all_to_all(parts, _only(mine, root, group), group, False)
+    with _checking("all_to_all", group):
+        parts = [_room(size) for size in sizes] if takes else _nothings(group)
+        inputs = _only(mine, root, group)
+    _core.all_to_all(parts, inputs, group, False)
     if takes:
-        object_gather_list[:] = [_from_bytes(part, allow_pickle) for part in parts]
+        object_gather_list[:] = _from_parts(parts, allow_pickle)
 
 
 def scatter_object_list(scatter_object_output_list: list, scatter_object_input_list: list | None = None, src: int | None = None,
@@ -101,8 +136,8 @@ def scatter_object_list(scatter_object_output_list: list, scatter_object_input_l
     """The first element of the output list becomes element r of `src`'s input list. The objects: see all_gather_object."""
     if _is_outside(group):
         return
-    numpy = _numpy()
     with _checking("scatter", group):
+        numpy, allow_pickle = _numpy(), _pickles(allow_pickle)
         root, size = _root(src, group, group_src, "src"), _core.get_world_size(group)
         gives = _core.get_rank(group) == root
         _check_list(scatter_object_output_list, "scatter_object_output_list")
@@ -111,11 +146,11 @@ def scatter_object_list(scatter_object_output_list: list, scatter_object_input_l
         if gives:
             _check_list(scatter_object_input_list, "scatter_object_input_list", size)
         parts = [_to_bytes(obj, allow_pickle) for obj in scatter_object_input_list] if gives else _nothings(group)
-    mine = numpy.empty(1, dtype="int64")
-    sizes = [numpy.array([part.size], dtype="int64") for part in parts] if gives else None
+        mine = numpy.empty(1, dtype="int64")
+        sizes = [numpy.array([part.size], dtype="int64") for part in parts] if gives else None
     _core.scatter(mine, sizes, None, group, False, root)
-    outputs = _nothings(group)
-    outputs[root] = numpy.empty(int(mine[0]), dtype="uint8")
+    with _checking("all_to_all", group):
+        outputs = _only(_room(mine[0]), root, group)
     _core.all_to_all(outputs, parts, group, False)
     scatter_object_output_list[0] = _from_bytes(outputs[root], allow_pickle)
 
@@ -125,16 +160,16 @@ def broadcast_object_list(object_list: list, src: int | None = None, group=None,
     """`src`'s objects in everybody's list, which must be as long. The objects: see all_gather_object."""
     if _is_outside(group):
         return
-    numpy = _numpy()
     with _checking("broadcast", group):
+        allow_pickle = _pickles(allow_pickle)
         root = _root(src, group, group_src, "src")
         gives = _core.get_rank(group) == root
         _check_list(object_list, "object_list")
-        data = _to_bytes(object_list, allow_pickle).copy() if gives else None
-    size = numpy.array([data.size if gives else 0], dtype="int64")
+        data = _to_bytes(object_list, allow_pickle) if gives else None
+        size = _numpy().array([data.size if gives else 0], dtype="int64")
     _core.broadcast(size, None, group, False, root)
-    if not gives:
-        data = numpy.empty(int(size[0]), dtype="uint8")
+    with _checking("broadcast", group):
+        data = data if gives else _room(size[0])
     _core.broadcast(data, None, group, False, root)
     if not gives:
         objects = _from_bytes(data, allow_pickle)
@@ -155,8 +190,8 @@ def send_object_list(object_list: list, dst: int | None = None, group=None, devi
     numpy = _numpy()
     try:
         _check_list(object_list, "object_list")
-        data = _to_bytes(object_list, allow_pickle)
-    except Exception:
+        data = _to_bytes(object_list, _pickles(allow_pickle))
+    except BaseException:
         _core.send(numpy.array([_REFUSED], dtype="int64"), dst, group, 0, group_dst)
         raise
     _core.send(numpy.array([data.size], dtype="int64"), dst, group, 0, group_dst)
@@ -170,12 +205,13 @@ def recv_object_list(object_list: list, src: int | None = None, group=None, devi
     if _is_outside(group):
         return -1
     _check_list(object_list, "object_list")
+    allow_pickle = _pickles(allow_pickle)
     numpy = _numpy()
     size = numpy.empty(1, dtype="int64")
     sender = _core.recv(size, src, group, 0, group_src)
     if size[0] == _REFUSED:
         raise _errors.PeerArgumentError(f"rank {sender} could not encode the objects that it was about to send")
-    data = numpy.empty(int(size[0]), dtype="uint8")
+    data = _room(size[0])
     _core.recv(data, sender, group, 0, None)
     objects = _from_bytes(data, allow_pickle)
     if len(objects) != len(object_list):
