@@ -21,6 +21,11 @@ from unisono._errors import (ArgumentError, ArgumentTypeError, AuthError, Corrup
                              RevokedError, StateError, StoreLostError, TimeoutError, VersionError)
 from unisono import comm_func, communication, distributed
 
+# MemoryError and TimeoutError are not among these: `from unisono import *` leaves Python's own in their place.
+__all__ = ["ArgumentError", "ArgumentTypeError", "AuthError", "CorruptionError", "Error", "InitError", "InternalError",
+           "MismatchError", "PeerArgumentError", "PeerLostError", "ProtocolError", "ResourceError", "RevokedError", "StateError",
+           "StoreLostError", "VersionError", "comm_func", "communication", "distributed", "empty_shared", "zeros_shared"]
+
 __version__ = _core.__version__
 _core.prepare()
 

@@ -7,11 +7,14 @@ from unisono import _core, _errors
 from unisono._joining import joining
 
 
+_WORLD = _core.world()
+
+
 class _WorldType(type):
     @property
     def WORLD(cls):
         """All ranks; None before the world was joined, which means the same."""
-        return _core.world() if _core.is_initialized() else None
+        return _WORLD if _core.is_initialized() else None
 
 
 class GroupMember(metaclass=_WorldType):
@@ -74,7 +77,7 @@ def destroy_process_group(group=None) -> None:
 
 
 def is_initialized() -> bool:
-    """Whether the world was joined."""
+    """Whether the world was joined, by this process: false in a child of a rank's fork(), a DataLoader's worker say."""
     return _core.is_initialized()
 
 
@@ -142,7 +145,7 @@ def supports_complex(reduceOp) -> bool:
     (True, False)
     """
     ops = _core.ReduceOp
-    return reduceOp not in (ops.MAX, ops.MIN, ops.BAND, ops.BOR, ops.BXOR)
+    return _core.op(reduceOp) not in (ops.MAX, ops.MIN, ops.BAND, ops.BOR, ops.BXOR)
 
 
 def get_rank(group=None) -> int:
@@ -183,6 +186,10 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local
     if _core.flag(sort_ranks, "sort_ranks"):
         members.sort()
     made = _core.new_group(members, timeout, reproducible)
+    return _or_outside(made)
+
+
+def _or_outside(made):
     return made if made.is_member() else GroupMember.NON_GROUP_MEMBER
 
 
@@ -207,14 +214,13 @@ def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_op
 def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=None, pg_options=None, group_desc=None):
     """Groups of the ranks that are listed: (the one that this rank is in, all of them)."""
     _check_backend(backend)
-    mine, everyone = _core.new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout)
-    all_groups = [made if made.is_member() else GroupMember.NON_GROUP_MEMBER for made in everyone]
-    return (mine if mine.is_member() else None), all_groups
+    made = [_or_outside(each) for each in _core.new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout)]
+    return next((each for each in made if each.is_member()), None), made
 
 
 def shrink_group(ranks_to_exclude, group=None, shrink_flags=0, pg_options=None):
     """The group without these ranks and without those that are gone. The others call, also when the group is broken."""
-    return _core.shrink_group(ranks_to_exclude, group)
+    return _or_outside(_core.shrink_group(ranks_to_exclude, group))
 
 
 def agree(flag, group=None, timeout=None) -> bool:

@@ -112,6 +112,8 @@ def get_process_group_ranks(group: str | None = GlobalComm.WORLD_COMM_GROUP) -> 
 
 
 def __getattr__(name):
+    if name == "management":  # as in mindspore.communication.management, which has the functions of this module
+        return _sys.modules[__name__]
     if name == "comm_func":  # as in mindspore.communication.comm_func; it imports this module
         import unisono.comm_func
         return unisono.comm_func

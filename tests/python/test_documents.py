@@ -1,5 +1,6 @@
 """What is written down: examples that run, stubs that say what there is, a package that imports no framework."""
 import ast
+import builtins
 import doctest
 import inspect
 import pathlib
@@ -76,6 +77,26 @@ def test_no_framework_is_imported():
              "print([name for name in ('numpy', 'torch', 'mindspore', 'ml_dtypes', 'pickle') if name in sys.modules])")
     result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stdout, result.stderr) == (0, "[]\n", "")
+
+
+def test_everything_at_once_leaves_pythons_own_names():
+    names = {}
+    exec("from unisono import *", names)
+    assert [name for name in dir(builtins) if name in names and names[name] is not getattr(builtins, name)] == []
+    errors = {name for name, value in vars(_errors).items() if inspect.isclass(value)}
+    assert set(unisono.__all__) == errors - {"MemoryError", "TimeoutError"} | {"comm_func", "communication", "distributed",
+                                                                               "empty_shared", "zeros_shared"}
+
+
+@pytest.mark.parametrize("call", [lambda: unisono.distributed.all_reduce(bytearray(3)), unisono.distributed.get_rank,
+                                  lambda: unisono.comm_func.all_reduce(bytearray(3)), unisono.communication.get_rank,
+                                  lambda: unisono.zeros_shared(3), lambda: unisono.empty_shared(3),
+                                  lambda: unisono.distributed.new_group([0]), unisono.distributed.barrier,
+                                  lambda: unisono.distributed.all_gather_object([None], 1)])
+def test_errors_speak_python(call):
+    with pytest.raises(unisono.StateError, match=r"init_process_group\(\) or communication\.init\(\) first") as caught:
+        call()
+    assert "::" not in str(caught.value) and "alloc_" not in str(caught.value)
 
 
 def test_errors_are_of_two_kinds():

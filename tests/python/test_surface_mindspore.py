@@ -107,6 +107,8 @@ def test_imports_as_mindspore_has_them():
     from unisono.communication.management import get_rank
     assert all_reduce is func.all_reduce and GlobalComm is same_one and ReduceOp is same_op and get_rank is communication.get_rank
     assert importlib.import_module("unisono.communication.comm_func") is func is communication.comm_func
+    import unisono.communication.management
+    assert unisono.communication.management.init is init
     assert ReduceOp.SUM == "sum" and ReduceOp.PROD == "prod"
 
 
