@@ -34,6 +34,10 @@ def empty_shared(shape, dtype="float32", kind="numpy"):
     """A new array in memory that all ranks of this machine have mapped: collectives read it where it lies, with no staging.
 
     `kind` is "numpy" or "torch". The world must have been joined.
+
+    >>> array = unisono.empty_shared((2, 3), "float64")
+    >>> array.shape, array.dtype.name
+    ((2, 3), 'float64')
     """
     return zeros_shared(shape, dtype, kind)  # fresh memory is zero
 

@@ -110,7 +110,13 @@ def all_gather_object(object_list: list, obj, group=None, *, allow_pickle: bool 
 
 def gather_object(obj, object_gather_list: list | None = None, dst: int | None = None, group=None, group_dst: int | None = None,
                   *, allow_pickle: bool = False) -> None:
-    """Element i of `dst`'s list becomes rank i's object; the others give no list. The objects: see all_gather_object."""
+    """Element i of `dst`'s list becomes rank i's object; the others give no list. The objects: see all_gather_object.
+
+    >>> objects = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
+    >>> dist.gather_object({"rank": dist.get_rank()}, objects, dst=0)
+    >>> objects
+    [{'rank': 0}]
+    """
     if _is_outside(group):
         return
     with _checking("all_gather", group):
@@ -133,7 +139,13 @@ def gather_object(obj, object_gather_list: list | None = None, dst: int | None =
 
 def scatter_object_list(scatter_object_output_list: list, scatter_object_input_list: list | None = None, src: int | None = None,
                         group=None, group_src: int | None = None, *, allow_pickle: bool = False) -> None:
-    """The first element of the output list becomes element r of `src`'s input list. The objects: see all_gather_object."""
+    """The first element of the output list becomes element r of `src`'s input list. The objects: see all_gather_object.
+
+    >>> output = [None]
+    >>> dist.scatter_object_list(output, [f"for rank {rank}" for rank in range(dist.get_world_size())], src=0)
+    >>> output
+    ['for rank 0']
+    """
     if _is_outside(group):
         return
     with _checking("scatter", group):
@@ -157,7 +169,13 @@ def scatter_object_list(scatter_object_output_list: list, scatter_object_input_l
 
 def broadcast_object_list(object_list: list, src: int | None = None, group=None, device=None, group_src: int | None = None, *,
                           allow_pickle: bool = False) -> None:
-    """`src`'s objects in everybody's list, which must be as long. The objects: see all_gather_object."""
+    """`src`'s objects in everybody's list, which must be as long. The objects: see all_gather_object.
+
+    >>> objects = ["settings", {"depth": 3}] if dist.get_rank() == 0 else [None, None]
+    >>> dist.broadcast_object_list(objects, src=0)
+    >>> objects
+    ['settings', {'depth': 3}]
+    """
     if _is_outside(group):
         return
     with _checking("broadcast", group):
@@ -184,7 +202,13 @@ _REFUSED = -1  # in the place of a size: the sender could not encode its objects
 def send_object_list(object_list: list, dst: int | None = None, group=None, device=None, group_dst: int | None = None,
                      use_batch: bool = False, *, allow_pickle: bool = False) -> None:
     """Sends the objects to `dst`, which calls recv_object_list(). The objects: see all_gather_object. `device` and `use_batch`
-    are taken and ignored."""
+    are taken and ignored.
+
+    >>> if dist.get_rank() == 0:  # of two ranks
+    ...     dist.send_object_list(["loss", 1.5], dst=1)
+    ... elif dist.recv_object_list(objects := [None, None], src=0) == 0:
+    ...     assert objects == ["loss", 1.5]
+    """
     if _is_outside(group):
         return
     numpy = _numpy()
@@ -201,7 +225,13 @@ def send_object_list(object_list: list, dst: int | None = None, group=None, devi
 def recv_object_list(object_list: list, src: int | None = None, group=None, device=None, group_src: int | None = None,
                      use_batch: bool = False, *, allow_pickle: bool = False) -> int:
     """Receives what send_object_list() sent, from `src` or from any rank; returns who sent it. `device` and `use_batch` are
-    taken and ignored."""
+    taken and ignored.
+
+    >>> if dist.get_rank() == 0:  # of two ranks
+    ...     dist.send_object_list(["loss", 1.5], dst=1)
+    ... elif dist.recv_object_list(objects := [None, None]) == 0:
+    ...     assert objects == ["loss", 1.5]
+    """
     if _is_outside(group):
         return -1
     _check_list(object_list, "object_list")
