@@ -64,9 +64,10 @@ def _room(size):
 
 def _sizes(size, group):
     """How many bytes each rank gives."""
-    numpy = _numpy()
-    sizes = numpy.empty(_core.get_world_size(group), dtype="int64")
-    _core.all_gather_into_tensor(sizes, numpy.array([size], dtype="int64"), group, False)
+    with _checking("all_gather", group):
+        numpy = _numpy()
+        mine, sizes = numpy.array([size], dtype="int64"), numpy.empty(_core.get_world_size(group), dtype="int64")
+    _core.all_gather_into_tensor(sizes, mine, group, False)
     return sizes
 
 
