@@ -191,10 +191,7 @@ def broadcast_object_list(object_list: list, src: int | None = None, group=None,
         data = data if gives else _room(size[0])
     _core.broadcast(data, None, group, False, root)
     if not gives:
-        objects = _from_bytes(data, allow_pickle)
-        if len(objects) != len(object_list):
-            raise _errors.MismatchError(f"object_list has {len(object_list)} elements here and {len(objects)} on the source rank")
-        object_list[:] = objects
+        object_list[:] = _as_many(object_list, _from_bytes(data, allow_pickle), "the source rank has")
 
 
 _REFUSED = -1  # in the place of a size: the sender could not encode its objects
@@ -244,11 +241,17 @@ def recv_object_list(object_list: list, src: int | None = None, group=None, devi
         raise _errors.PeerArgumentError(f"rank {sender} could not encode the objects that it was about to send")
     data = _room(size[0])
     _core.recv(data, sender, group, 0, None)
-    objects = _from_bytes(data, allow_pickle)
-    if len(objects) != len(object_list):
-        raise _errors.MismatchError(f"object_list has {len(object_list)} elements here and rank {sender} sent {len(objects)}")
-    object_list[:] = objects
+    object_list[:] = _as_many(object_list, _from_bytes(data, allow_pickle), f"rank {sender} sent")
     return sender
+
+
+def _as_many(object_list, objects, who):
+    """The objects, which are a list as long as the one that takes them."""
+    if not isinstance(objects, list):
+        raise _errors.ProtocolError("what was received is no list of objects")
+    if len(objects) != len(object_list):
+        raise _errors.MismatchError(f"object_list has {len(object_list)} elements here and {who} {len(objects)}")
+    return objects
 
 
 def _root(root, group, group_root, name):

@@ -7,6 +7,7 @@ import pytest
 
 import unisono
 import unisono.distributed as dist
+from unisono import _codec
 
 GOOD = {"text": "é\ud800", "numbers": [1, 2.5, -3j, 2**100], "nested": ({1, 2}, frozenset("ab"), None, True), "bytes": b"\0\xff"}
 
@@ -188,6 +189,18 @@ def letters_that_cannot_be_written():
     dist.barrier()
 
 
+def letters_that_are_no_lists():
+    data = numpy.frombuffer(_codec.encode("ab"), "uint8")
+    if dist.get_rank() == 0:
+        dist.send(numpy.array([data.size]), dst=1)
+        dist.send(data, dst=1)
+    else:
+        with pytest.raises(unisono.ProtocolError, match="no list"):
+            dist.recv_object_list(objects := [None, None], src=0)
+        assert objects == [None, None]
+    dist.barrier()
+
+
 def pickles_and_lengths_differ():
     """What is wrong with what was received is found after the calls, and the group goes on."""
     rank = dist.get_rank()
@@ -204,6 +217,7 @@ def nothing():
 
 
 @pytest.mark.parametrize("case, ranks", [(results, 2), (results, 3), (in_groups, 3), (letters_that_cannot_be_written, 2),
+                                         (letters_that_are_no_lists, 2),
                                          (pickles_and_lengths_differ, 2), (one_rank_has_no_memory, 3),
                                          (one_rank_is_interrupted, 3), (memory_of_large_objects, 2)])
 def test_objects(pool, case, ranks):
