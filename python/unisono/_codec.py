@@ -14,7 +14,7 @@ from unisono import _errors
 _CODEC, _PICKLE = b"\x01", b"\x02"
 _DEEPEST = 100  # so that reading takes less than half of the frames that Python allows
 # Elements of a set, or keys of a dict, whose hashes are equal: each is compared with all of the others, and hashes of numbers are
-# no secret. What is not made for it has two or three.
+# no secret. What is not made for it has two or three. Hashes that differ part after a few probes, for Python uses all their bits.
 _MOST_ALIKE = 64
 
 
