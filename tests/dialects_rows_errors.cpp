@@ -203,7 +203,7 @@ constexpr Row rows[] = {
      }},
     {"error.state.before_joining", nullptr, [] {
        Ints data = {1};
-       for (const char* words : {"init_process_group()", "communication::init()"}) {
+       for (const char* words : {"init_process_group()", "communication.init()"}) {
          expect_error<StateError>([&] { distributed::all_reduce(view(data)); }, {"all_reduce", words});
          expect_error<StateError>([&] { comm_func::scatter_tensor(view(data)); }, {"scatter_tensor", words});
        }

@@ -48,6 +48,7 @@ void try_everything(const GroupHandle& group) {
   std::vector<float> data(8);
   const TensorView tensor = view(data);
   std::vector<TensorView> list = {tensor, tensor};
+  EXPECT_FALSE(distributed::is_initialized() || communication::GlobalComm::INITED());
   expect_state_error("all_reduce", [&] { distributed::all_reduce(tensor); });
   expect_state_error("all_reduce on a group", [&] { distributed::all_reduce(tensor, {.group = group}); });
   expect_state_error("async all_reduce", [&] { distributed::all_reduce(tensor, {.group = group, .async_op = true})->wait(); });

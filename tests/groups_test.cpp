@@ -6,6 +6,7 @@
 #include "tests/support/scale.hpp"
 #include "tests/support/test_world.hpp"
 #include "tests/support/trial_lists.hpp"
+#include "unisono/binding.hpp"
 #include "unisono/comm_func.hpp"
 
 namespace unisono {
@@ -36,6 +37,7 @@ TEST(Groups, have_their_ranks_in_the_order_given) {
     if (!group.is_member()) return;
     EXPECT_EQ(distributed::get_process_group_ranks(group), members);
     EXPECT_EQ(distributed::get_world_size(group), 3);
+    EXPECT_EQ(distributed::group_name(group), "ranks 3,0,2 #1");
     EXPECT_EQ(members[static_cast<size_t>(distributed::get_rank(group))], world.rank());
     perform_all(trials, group);
   });
@@ -48,6 +50,7 @@ TEST(Groups, give_outsiders_nothing_also_when_asynchronous) {
       EXPECT_FALSE(group.is_member());
       EXPECT_EQ(distributed::get_rank(group), -1);
       EXPECT_EQ(distributed::get_world_size(group), -1);
+      EXPECT_EQ(distributed::group_name(group), "");
       testing::Scratch scratch;
       TensorView tensor = scratch.tensor(DType::float32, {4});
       const TensorView list[] = {scratch.tensor(DType::float32, {4}), scratch.tensor(DType::float32, {4})};

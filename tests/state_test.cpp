@@ -33,8 +33,8 @@ TEST(State, calls_before_joining_name_the_function_to_call_first) {
     expect_error<StateError>({"barrier", remedy}, [&] { distributed::barrier(); });
     expect_error<StateError>({"new_group", remedy}, [&] { distributed::new_group({0}); });
     expect_error<StateError>({"get_rank", remedy}, [&] { distributed::get_rank(); });
-    expect_error<StateError>({"all_reduce", "communication::init()"}, [&] { comm_func::all_reduce(tensor); });
-    expect_error<StateError>({"create_group", "communication::init()"}, [&] { communication::create_group("a", {0}); });
+    expect_error<StateError>({"all_reduce", "communication.init()"}, [&] { comm_func::all_reduce(tensor); });
+    expect_error<StateError>({"create_group", "communication.init()"}, [&] { communication::create_group("a", {0}); });
     expect_error<StateError>({"no world to leave"}, [&] { distributed::destroy_process_group(); });
     EXPECT_FALSE(distributed::is_initialized());
     EXPECT_TRUE(distributed::is_available());

@@ -22,6 +22,7 @@ namespace distributed {
 // Makes a call whose arguments were found to be wrong before they could be given to it: the others hear of it, as of any call
 // that a rank refuses, and it throws `why`, which is not ok. Outside the group it only throws.
 void refuse(Collective kind, const Status& why, const GroupHandle& group = {});
+std::string group_name(const GroupHandle& group);  // as errors say it; empty outside the group
 }  // namespace distributed
 
 namespace comm_func {

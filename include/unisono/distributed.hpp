@@ -39,7 +39,7 @@ struct InitOptions {
 };
 void init_process_group(const InitOptions& options = {});  // joins the world; InitError says who is missing
 void destroy_process_group(GroupHandle group = {});       // leaves the group, or the world and everything
-bool is_initialized();
+bool is_initialized();  // false also in a forked child of a rank, which is none
 constexpr bool is_available() { return true; }
 std::string get_backend();
 

@@ -1,8 +1,8 @@
 // Groups and reductions of the distributed dialect.
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
 #include <cctype>
+#include <functional>
 
 #include "python/core/calls.hpp"
 
@@ -19,11 +19,23 @@ NewGroupOptions group_options(handle timeout, handle reproducible) {
   return options;
 }
 
-std::string name_of_op(const ReduceOp& op) {
+std::string upper_name(const ReduceOp& op) {
   std::string name(name_of(op.kind));
   for (char& letter : name) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  return name;
+}
+
+std::string name_of_op(const ReduceOp& op) {
   return op.kind == ReduceKind::premul_sum ? "ReduceOp.PREMUL_SUM(" + nb::cast<std::string>(nb::repr(nb::float_(op.factor))) + ")"
-                                           : "ReduceOp." + name;
+                                           : "ReduceOp." + upper_name(op);
+}
+
+// For pickle and copy: how to ask the class for it.
+nb::tuple reduction_of_op(const ReduceOp& op) {
+  const nb::module_ operators = nb::module_::import_("operator");
+  const nb::object ask = op.kind == ReduceKind::premul_sum ? operators.attr("methodcaller")("PREMUL_SUM", op.factor)
+                                                           : operators.attr("attrgetter")(upper_name(op));
+  return nb::make_tuple(ask, nb::make_tuple(nb::type<ReduceOp>()));
 }
 
 ReduceOp premul_sum(handle factor) {
@@ -59,7 +71,19 @@ void bind_ops(nb::module_& module) {
           nb::arg("other").none())
       .def("__hash__",
            [](const ReduceOp& op) { return static_cast<int64_t>(op.kind) + PyObject_Hash(nb::float_(op.factor).ptr()); })
+      .def("__reduce__", &reduction_of_op)
       .def("__repr__", &name_of_op);
+}
+
+bool is_same_group(const GroupHandle& one, const GroupHandle& other) {
+  return one.is_member() == other.is_member() && one.group() == other.group();
+}
+
+std::string text_of_group(const GroupHandle& group) {
+  if (!group.is_member()) return "<unisono.ProcessGroup that this rank is not in>";
+  if (group.is_world() && !distributed::is_initialized()) return "<unisono.ProcessGroup of all ranks, which was not joined>";
+  return "<unisono.ProcessGroup \"" + distributed::group_name(group) + "\": rank " +
+         std::to_string(distributed::get_rank(group)) + " of " + std::to_string(distributed::get_world_size(group)) + ">";
 }
 
 void bind_handles(nb::module_& module) {
@@ -72,7 +96,16 @@ void bind_handles(nb::module_& module) {
           "How many ranks it has; -1 outside it.")
       .def(
           "name", [](const GroupHandle&) { return distributed::get_backend(); }, "Of the backend, as in torch: \"unisono\".")
-      .def("is_member", &GroupHandle::is_member, "Whether this rank is in it.");
+      .def("is_member", &GroupHandle::is_member, "Whether this rank is in it.")
+      .def(
+          "__eq__",
+          [](const GroupHandle& group, handle other) {
+            return nb::isinstance<GroupHandle>(other) && is_same_group(group, nb::cast<GroupHandle>(other));
+          },
+          nb::arg("other").none())
+      .def("__hash__",
+           [](const GroupHandle& group) { return std::hash<const void*>()(group.group().get()) + (group.is_member() ? 1 : 2); })
+      .def("__repr__", &text_of_group);
   module.def("outside", &GroupHandle::outside);
   module.def("world", [] { return GroupHandle(); });
 }
@@ -92,6 +125,7 @@ void bind_asking(nb::module_& module) {
 }
 
 void bind_reading(nb::module_& module) {  // for functions that are made in Python
+  define(module, "op", &op_of);
   define(module, "flag", +[](handle value, handle argument) { return flag_of(value, text_of(argument, "argument").c_str()); });
   define(module, "whole", +[](handle value, handle argument) { return whole_of(value, text_of(argument, "argument").c_str()); });
   define(module, "wholes", +[](handle list, handle argument) { return wholes_of(list, text_of(argument, "argument").c_str()); });
@@ -100,13 +134,12 @@ void bind_reading(nb::module_& module) {  // for functions that are made in Pyth
   });
 }
 
-std::pair<GroupHandle, std::vector<GroupHandle>> new_subgroups(handle lists, handle timeout) {
+std::vector<GroupHandle> new_subgroups(handle lists, handle timeout) {
   std::vector<std::vector<int>> ranks;
   for (handle list : list_of(lists, "ranks_per_subgroup_list", "lists of ranks"))
     ranks.push_back(wholes_of(list, "ranks_per_subgroup_list"));
   const NewGroupOptions options = group_options(timeout, nb::none());
-  distributed::Subgroups groups = released([&] { return distributed::new_subgroups_by_enumeration(ranks, options); });
-  return {groups.mine, groups.all};
+  return released([&] { return distributed::new_subgroups_by_enumeration(ranks, options).all; });
 }
 
 // Which of the lists this rank is in. Everybody tells the others before a group is made, so a wrong list is refused like a

@@ -3,6 +3,7 @@
 #include "python/core/arrays.hpp"
 #include "python/core/dtypes.hpp"
 #include "python/core/values.hpp"
+#include "unisono/distributed.hpp"
 #include "unisono/shared_tensor.hpp"
 
 namespace unisono::python {
@@ -65,6 +66,9 @@ void register_memory(nb::module_& module) {
   nb::class_<Memory>(module, "Memory", nb::type_slots(memory_slots), "The bytes of a result.");
   module.def("prepare", &prepare_arrays);
   define(module, "alloc_shared", +[](nb::handle shape, nb::handle dtype, nb::handle kind) {
+    if (!distributed::is_initialized())
+      fail(ErrorCode::state, "zeros_shared and empty_shared are for ranks, and this process is none: call init_process_group() or "
+                             "communication.init() first");
     const Tensor tensor = alloc_shared(shape_of(shape, "shape"), dtype_of(dtype, "dtype"));
     return array_of(text_of(kind, "kind") == "torch" ? Kind::torch : Kind::numpy, tensor);
   });

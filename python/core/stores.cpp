@@ -87,7 +87,9 @@ void bind_several(nb::class_<Store>& store) {
         self.set_timeout(*seconds);
       }, any("timeout"), "How long get() and wait() wait: seconds or a timedelta.")
       .def_prop_ro("timeout", [](Store& self) {
-        return nb::module_::import_("datetime").attr("timedelta")(0, self.timeout());
+        const nb::object span = nb::module_::import_("datetime").attr("timedelta");
+        constexpr double longest_s = 999'999'999.0 * 24 * 60 * 60;  // a timedelta holds no more days
+        return self.timeout() < longest_s ? span(0, self.timeout()) : nb::object(span.attr("max"));
       }, "How long get() and wait() wait.");
 }
 

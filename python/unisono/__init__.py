@@ -19,6 +19,11 @@ from unisono._errors import (ArgumentError, ArgumentTypeError, AuthError, Corrup
                              RevokedError, StateError, StoreLostError, TimeoutError, VersionError)
 from unisono import comm_func, communication, distributed
 
+# MemoryError and TimeoutError are not among these: `from unisono import *` leaves Python's own in their place.
+__all__ = ["ArgumentError", "ArgumentTypeError", "AuthError", "CorruptionError", "Error", "InitError", "InternalError",
+           "MismatchError", "PeerArgumentError", "PeerLostError", "ProtocolError", "ResourceError", "RevokedError", "StateError",
+           "StoreLostError", "VersionError", "comm_func", "communication", "distributed", "empty_shared", "zeros_shared"]
+
 __version__ = _core.__version__
 _core.prepare()
 
@@ -27,6 +32,10 @@ def empty_shared(shape, dtype="float32", kind="numpy"):
     """A new array in memory that all ranks of this machine have mapped: collectives read it where it lies, with no staging.
 
     `kind` is "numpy" or "torch". The world must have been joined.
+
+    >>> array = unisono.empty_shared((2, 3), "float64")
+    >>> array.shape, array.dtype.name
+    ((2, 3), 'float64')
     """
     return zeros_shared(shape, dtype, kind)  # fresh memory is zero
 

@@ -9,7 +9,7 @@ class Error(Exception):
 
 
 class ArgumentError(Error, ValueError):
-    """This rank's arguments are wrong. Nothing was moved; the other ranks are told, and the group is usable."""
+    """This rank's arguments are wrong. Nothing was moved and the group is usable; in a collective the other ranks are told."""
 
 
 class ArgumentTypeError(Error, TypeError):

@@ -7,11 +7,14 @@ from unisono import _core, _errors
 from unisono._joining import joining
 
 
+_WORLD = _core.world()
+
+
 class _WorldType(type):
     @property
     def WORLD(cls):
         """All ranks; None before the world was joined, which means the same."""
-        return _core.world() if _core.is_initialized() else None
+        return _WORLD if _core.is_initialized() else None
 
 
 class GroupMember(metaclass=_WorldType):
@@ -69,27 +72,50 @@ def _check_backend(backend):
 
 
 def destroy_process_group(group=None) -> None:
-    """Leaves the group, or the world and everything."""
+    """Leaves the group, or the world and everything.
+
+    >>> group = dist.new_group()
+    >>> dist.destroy_process_group(group)
+    >>> dist.destroy_process_group()
+    >>> dist.is_initialized()
+    False
+    """
     _core.destroy_process_group(group)
 
 
 def is_initialized() -> bool:
-    """Whether the world was joined."""
+    """Whether the world was joined, by this process: false in a child of a rank's fork(), a DataLoader's worker say.
+
+    >>> dist.is_initialized()
+    True
+    """
     return _core.is_initialized()
 
 
 def is_available() -> bool:
-    """True."""
+    """True.
+
+    >>> dist.is_available()
+    True
+    """
     return True
 
 
 def get_backend(group=None) -> Backend:
-    """"unisono"."""
+    """"unisono".
+
+    >>> dist.get_backend()
+    'unisono'
+    """
     return Backend(_core.get_backend(group))
 
 
 def get_backend_config(group=None) -> str:
-    """Which backend serves which device: "cpu:unisono"."""
+    """Which backend serves which device: "cpu:unisono".
+
+    >>> dist.get_backend_config()
+    'cpu:unisono'
+    """
     return "cpu:" + _core.get_backend(group)
 
 
@@ -106,12 +132,20 @@ def get_default_backend_for_device(device) -> str:
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether the name is that of our only backend."""
+    """Whether the name is that of our only backend.
+
+    >>> dist.is_backend_available("unisono"), dist.is_backend_available("nccl")
+    (True, False)
+    """
     return str(backend).lower() == "unisono"
 
 
 def is_gloo_available() -> bool:
-    """False: this package has one backend, "unisono"."""
+    """False: this package has one backend, "unisono".
+
+    >>> dist.is_gloo_available(), dist.is_nccl_available()
+    (False, False)
+    """
     return False
 
 
@@ -119,12 +153,20 @@ is_mpi_available = is_nccl_available = is_ucc_available = is_xccl_available = is
 
 
 def is_torchelastic_launched() -> bool:
-    """Whether torchrun started this process."""
+    """Whether torchrun started this process.
+
+    >>> dist.is_torchelastic_launched()
+    False
+    """
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """This rank among those of this machine; before the world was joined: what the launcher says, or `fallback_rank`."""
+    """This rank among those of this machine; before the world was joined: what the launcher says, or `fallback_rank`.
+
+    >>> dist.get_node_local_rank()
+    0
+    """
     if _core.is_initialized():
         return _core.communication.get_local_rank(None)
     if "LOCAL_RANK" in os.environ:
@@ -142,31 +184,51 @@ def supports_complex(reduceOp) -> bool:
     (True, False)
     """
     ops = _core.ReduceOp
-    return reduceOp not in (ops.MAX, ops.MIN, ops.BAND, ops.BOR, ops.BXOR)
+    return _core.op(reduceOp) not in (ops.MAX, ops.MIN, ops.BAND, ops.BOR, ops.BXOR)
 
 
 def get_rank(group=None) -> int:
-    """This rank, in the group; -1 outside it."""
+    """This rank, in the group; -1 outside it.
+
+    >>> dist.get_rank(), dist.get_rank(dist.GroupMember.NON_GROUP_MEMBER)
+    (0, -1)
+    """
     return _core.get_rank(group)
 
 
 def get_world_size(group=None) -> int:
-    """How many ranks the group has; -1 outside it."""
+    """How many ranks the group has; -1 outside it.
+
+    >>> dist.get_world_size(), dist.group.WORLD.size()
+    (1, 1)
+    """
     return _core.get_world_size(group)
 
 
 def get_process_group_ranks(group) -> list[int]:
-    """The ranks of the world that are in the group, in its order."""
+    """The ranks of the world that are in the group, in its order.
+
+    >>> dist.get_process_group_ranks(dist.new_group([0]))
+    [0]
+    """
     return _core.get_process_group_ranks(group)
 
 
 def get_group_rank(group, global_rank) -> int:
-    """The rank in the group of a rank of the world."""
+    """The rank in the group of a rank of the world.
+
+    >>> dist.get_group_rank(dist.new_group([0]), global_rank=0)
+    0
+    """
     return _core.get_group_rank(group, global_rank)
 
 
 def get_global_rank(group, group_rank) -> int:
-    """The rank in the world of a rank of the group."""
+    """The rank in the world of a rank of the group.
+
+    >>> dist.get_global_rank(dist.new_group([0]), group_rank=0)
+    0
+    """
     return _core.get_global_rank(group, group_rank)
 
 
@@ -177,24 +239,43 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local
     Every rank may call this, or its members only: what others do makes no difference, except that they get
     GroupMember.NON_GROUP_MEMBER. `reproducible` is ours: whether the bits of a reduction depend on the inputs and the
     number of ranks alone. `pg_options`, `group_desc` and `device_id` are taken and ignored.
+
+    >>> group = dist.new_group([0], timeout=60)
+    >>> dist.all_reduce(tensor := numpy.ones(2), group=group)
+    >>> group
+    <unisono.ProcessGroup "ranks 0 #1": rank 0 of 1>
     """
     _check_backend(backend)
     members = list(range(_core.get_world_size(None))) if ranks is None else _core.wholes(ranks, "ranks")
     if _core.flag(sort_ranks, "sort_ranks"):
         members.sort()
     made = _core.new_group(members, timeout, reproducible)
+    return _or_outside(made)
+
+
+def _or_outside(made):
     return made if made.is_member() else GroupMember.NON_GROUP_MEMBER
 
 
 def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None, group_desc=None, backend=None):
-    """Splits a group along lists of its ranks; returns the part that this rank is in, or None. Every rank of it calls."""
+    """Splits a group along lists of its ranks; returns the part that this rank is in, or None. Every rank of it calls.
+
+    >>> part = dist.split_group(dist.group.WORLD, [[0]])
+    >>> dist.get_process_group_ranks(part)
+    [0]
+    """
     _check_backend(backend)
     made = _core.split_group(parent_pg, split_ranks, timeout)
     return made if made.is_member() else None
 
 
 def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_options=None, group_desc=None):
-    """Groups of `group_size` neighbouring ranks each: (the one that this rank is in, all of them)."""
+    """Groups of `group_size` neighbouring ranks each: (the one that this rank is in, all of them).
+
+    >>> mine, everyone = dist.new_subgroups(group_size=1)
+    >>> mine is everyone[dist.get_rank()]
+    True
+    """
     size = _core.get_world_size(group)
     wanted = size if group_size is None else _core.whole(group_size, "group_size")
     if wanted <= 0 or size % wanted:
@@ -205,23 +286,42 @@ def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_op
 
 
 def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=None, pg_options=None, group_desc=None):
-    """Groups of the ranks that are listed: (the one that this rank is in, all of them)."""
+    """Groups of the ranks that are listed: (the one that this rank is in, all of them).
+
+    >>> mine, everyone = dist.new_subgroups_by_enumeration([[0]])
+    >>> mine.size(), len(everyone)
+    (1, 1)
+    """
     _check_backend(backend)
-    mine, everyone = _core.new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout)
-    all_groups = [made if made.is_member() else GroupMember.NON_GROUP_MEMBER for made in everyone]
-    return (mine if mine.is_member() else None), all_groups
+    made = [_or_outside(each) for each in _core.new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout)]
+    return next((each for each in made if each.is_member()), None), made
 
 
 def shrink_group(ranks_to_exclude, group=None, shrink_flags=0, pg_options=None):
-    """The group without these ranks and without those that are gone. The others call, also when the group is broken."""
-    return _core.shrink_group(ranks_to_exclude, group)
+    """The group without these ranks and without those that are gone. The others call, also when the group is broken.
+
+    >>> smaller = dist.shrink_group([])  # those that are gone are left out anyway
+    >>> smaller.size()
+    1
+    """
+    return _or_outside(_core.shrink_group(ranks_to_exclude, group))
 
 
 def agree(flag, group=None, timeout=None) -> bool:
-    """True when every rank of the group that is still there passes true; all get the same answer, also on a broken group."""
+    """True when every rank of the group that is still there passes true; all get the same answer, also on a broken group.
+
+    >>> dist.agree(True), dist.agree(False)
+    (True, False)
+    """
     return _core.agree(flag, group, timeout)
 
 
 def abort(group=None, why="abort() was called") -> None:
-    """Ends every call on the group, on every rank, with RevokedError; the group is broken afterwards. Any thread."""
+    """Ends every call on the group, on every rank, with RevokedError; the group is broken afterwards. Any thread.
+
+    >>> dist.abort(group := dist.new_group(), "the loss is not a number")
+    >>> dist.barrier(group)
+    Traceback (most recent call last):
+    unisono._errors.RevokedError: ...
+    """
     _core.abort(group, why)

@@ -1,7 +1,8 @@
 """What a call costs through Python and through torch: `unisono bench --through python|torch` runs this on every rank.
 
 Everything that is compared is measured in one run, taking turns. The time of a repeat is that of the slowest rank. Through
-Python, the same calls made by C++ are the comparison; through torch, those of Gloo.
+torch, every call is compared with Gloo's; through Python, all_reduce with the same call made in a loop of C++, which says what
+the way through Python costs.
 """
 import argparse
 import json
@@ -93,7 +94,7 @@ def _loop(call):
 
 
 def _numpy_loops(options, count, ranks):
-    """Through Python, and the same in C++."""
+    """Through Python, and all_reduce in C++, too."""
     import numpy
 
     def empty(elements):

@@ -3,6 +3,12 @@
 They return None, or a Work when `async_op` is true; a rank outside the group gets None and nothing happens. `src` and `dst`
 are ranks of the world, `group_src` and `group_dst` ranks of the group. Tensors are NumPy arrays, torch or MindSpore tensors,
 or whatever has DLPack or a buffer; one that is not contiguous works through a copy.
+
+Examples are those of a world of one rank, or of two where they say so. They begin with
+
+    import numpy
+    import unisono.distributed as dist
+    dist.init_process_group()
 """
 from __future__ import annotations
 
@@ -51,127 +57,265 @@ def all_reduce(tensor, op=ReduceOp.SUM, group: _Group = None, async_op: bool = F
 
 
 def scan(tensor, op=ReduceOp.SUM, group: _Group = None, async_op: bool = False) -> Work | None:
-    """Rank r's tensor becomes the reduction of those of ranks 0 to r. An extension."""
+    """Rank r's tensor becomes the reduction of those of ranks 0 to r. An extension.
+
+    >>> dist.scan(tensor := numpy.array([1, 2]))
+    >>> tensor.tolist()  # of rank 0
+    [1, 2]
+    """
     return _core.scan(tensor, op, group, async_op)
 
 
 def exscan(tensor, op=ReduceOp.SUM, group: _Group = None, async_op: bool = False) -> Work | None:
-    """Rank r's tensor becomes the reduction of those of ranks 0 to r - 1; rank 0's keeps its bytes. An extension."""
+    """Rank r's tensor becomes the reduction of those of ranks 0 to r - 1; rank 0's keeps its bytes. An extension.
+
+    >>> dist.exscan(tensor := numpy.array([1, 2]))
+    >>> tensor.tolist()  # of rank 0
+    [1, 2]
+    """
     return _core.exscan(tensor, op, group, async_op)
 
 
 def all_gather(tensor_list, tensor, group: _Group = None, async_op: bool = False) -> Work | None:
-    """Element i of `tensor_list` becomes rank i's tensor. Sizes may differ where element i has rank i's size."""
+    """Element i of `tensor_list` becomes rank i's tensor. Sizes may differ where element i has rank i's size.
+
+    >>> tensors = [numpy.zeros(2) for _ in range(dist.get_world_size())]
+    >>> dist.all_gather(tensors, numpy.array([1.0, 2.0]))
+    >>> tensors[0].tolist()
+    [1.0, 2.0]
+    """
     return _core.all_gather(tensor_list, tensor, group, async_op)
 
 
 def all_gather_into_tensor(output_tensor, input_tensor, group: _Group = None, async_op: bool = False) -> Work | None:
-    """Everybody's tensor in one: concatenated along dim 0, or stacked (N, *shape), as `output_tensor`'s shape says."""
+    """Everybody's tensor in one: concatenated along dim 0, or stacked (N, *shape), as `output_tensor`'s shape says.
+
+    >>> output = numpy.zeros(2 * dist.get_world_size())
+    >>> dist.all_gather_into_tensor(output, numpy.array([1.0, 2.0]))
+    >>> output.tolist()
+    [1.0, 2.0]
+    """
     return _core.all_gather_into_tensor(output_tensor, input_tensor, group, async_op)
 
 
 def all_gather_single(output_tensor, input_tensor, group: _Group = None, async_op: bool = False) -> Work | None:
-    """all_gather_into_tensor by another name."""
+    """all_gather_into_tensor by another name.
+
+    >>> output = numpy.zeros(2 * dist.get_world_size())
+    >>> dist.all_gather_single(output, numpy.array([1.0, 2.0]))
+    >>> output.tolist()
+    [1.0, 2.0]
+    """
     return _core.all_gather_into_tensor(output_tensor, input_tensor, group, async_op)
 
 
 def reduce_scatter(output, input_list, op=ReduceOp.SUM, group: _Group = None, async_op: bool = False) -> Work | None:
-    """Rank i's `output` is the reduction of everybody's element i of `input_list`."""
+    """Rank i's `output` is the reduction of everybody's element i of `input_list`.
+
+    >>> output = numpy.zeros(2)
+    >>> dist.reduce_scatter(output, [numpy.array([1.0, 2.0]) for _ in range(dist.get_world_size())])
+    >>> output.tolist()
+    [1.0, 2.0]
+    """
     return _core.reduce_scatter(output, input_list, op, group, async_op)
 
 
 def reduce_scatter_tensor(output, input, op=ReduceOp.SUM, group: _Group = None, async_op: bool = False) -> Work | None:
-    """Part r of the reduction of everybody's `input`, which is N outputs concatenated or stacked."""
+    """Part r of the reduction of everybody's `input`, which is N outputs concatenated or stacked.
+
+    >>> output = numpy.zeros(2)
+    >>> dist.reduce_scatter_tensor(output, numpy.ones(2 * dist.get_world_size()))
+    >>> output.tolist()
+    [1.0, 1.0]
+    """
     return _core.reduce_scatter_tensor(output, input, op, group, async_op)
 
 
 def reduce_scatter_single(output, input, op=ReduceOp.SUM, group: _Group = None, async_op: bool = False) -> Work | None:
-    """reduce_scatter_tensor by another name."""
+    """reduce_scatter_tensor by another name.
+
+    >>> output = numpy.zeros(2)
+    >>> dist.reduce_scatter_single(output, numpy.ones(2 * dist.get_world_size()), op="max")
+    >>> output.tolist()
+    [1.0, 1.0]
+    """
     return _core.reduce_scatter_tensor(output, input, op, group, async_op)
 
 
 def reduce(tensor, dst: _Rank = None, op=ReduceOp.SUM, group: _Group = None, async_op: bool = False,
            group_dst: _Rank = None) -> Work | None:
-    """The reduction in `dst`'s tensor; every other rank's keeps its bytes."""
+    """The reduction in `dst`'s tensor; every other rank's keeps its bytes.
+
+    >>> tensor = numpy.array([1.0, 2.0])
+    >>> dist.reduce(tensor, dst=0, op=dist.ReduceOp.PRODUCT)
+    >>> tensor.tolist()
+    [1.0, 2.0]
+    """
     return _core.reduce(tensor, dst, op, group, async_op, group_dst)
 
 
 def broadcast(tensor, src: _Rank = None, group: _Group = None, async_op: bool = False, group_src: _Rank = None) -> Work | None:
-    """`src`'s tensor in everybody's."""
+    """`src`'s tensor in everybody's.
+
+    >>> tensor = numpy.arange(3) if dist.get_rank() == 0 else numpy.zeros(3, "int64")
+    >>> dist.broadcast(tensor, src=0)
+    >>> tensor.tolist()
+    [0, 1, 2]
+    """
     return _core.broadcast(tensor, src, group, async_op, group_src)
 
 
 def scatter(tensor, scatter_list=None, src: _Rank = None, group: _Group = None, async_op: bool = False,
             group_src: _Rank = None) -> Work | None:
-    """`tensor` receives element r of the list that `src` gives, r being this rank; the others give none."""
+    """`tensor` receives element r of the list that `src` gives, r being this rank; the others give none.
+
+    >>> parts = [numpy.full(2, 1.0 + rank) for rank in range(dist.get_world_size())]
+    >>> dist.scatter(tensor := numpy.zeros(2), parts if dist.get_rank() == 0 else None, src=0)
+    >>> tensor.tolist()
+    [1.0, 1.0]
+    """
     return _core.scatter(tensor, scatter_list, src, group, async_op, group_src)
 
 
 def gather(tensor, gather_list=None, dst: _Rank = None, group: _Group = None, async_op: bool = False,
            group_dst: _Rank = None) -> Work | None:
-    """Element i of the list that `dst` gives becomes rank i's tensor; the others give none."""
+    """Element i of the list that `dst` gives becomes rank i's tensor; the others give none.
+
+    >>> parts = [numpy.zeros(2) for _ in range(dist.get_world_size())]
+    >>> dist.gather(numpy.array([1.0, 2.0]), parts if dist.get_rank() == 0 else None, dst=0)
+    >>> parts[0].tolist()
+    [1.0, 2.0]
+    """
     return _core.gather(tensor, gather_list, dst, group, async_op, group_dst)
 
 
 def all_to_all(output_tensor_list, input_tensor_list, group: _Group = None, async_op: bool = False) -> Work | None:
-    """Element i of the output list becomes element r of rank i's input list, r being this rank."""
+    """Element i of the output list becomes element r of rank i's input list, r being this rank.
+
+    >>> inputs = [numpy.full(2, 1.0 + rank) for rank in range(dist.get_world_size())]
+    >>> dist.all_to_all(outputs := [numpy.zeros(2) for _ in inputs], inputs)
+    >>> outputs[0].tolist()
+    [1.0, 1.0]
+    """
     return _core.all_to_all(output_tensor_list, input_tensor_list, group, async_op)
 
 
 def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group: _Group = None,
                       async_op: bool = False) -> Work | None:
-    """As all_to_all, with one tensor each way, cut along dim 0: into equal parts, or into those that are given."""
+    """As all_to_all, with one tensor each way, cut along dim 0: into equal parts, or into those that are given.
+
+    >>> output = numpy.zeros(2 * dist.get_world_size())
+    >>> dist.all_to_all_single(output, numpy.ones(2 * dist.get_world_size()))
+    >>> output.tolist()
+    [1.0, 1.0]
+    """
     return _core.all_to_all_single(output, input, output_split_sizes, input_split_sizes, group, async_op)
 
 
 def barrier(group: _Group = None, async_op: bool = False, device_ids=None, timeout=None) -> Work | None:
-    """Returns once every rank has come. `device_ids` is taken and ignored: there are no devices."""
+    """Returns once every rank has come. `device_ids` is taken and ignored: there are no devices.
+
+    >>> dist.barrier()
+    >>> dist.barrier(async_op=True).wait()
+    True
+    """
     return _core.barrier(group, async_op, timeout)
 
 
 def monitored_barrier(group: _Group = None, timeout=None, wait_all_ranks: bool = False) -> None:
-    """A barrier for finding out who does not come: TimeoutError names every rank that is missing."""
+    """A barrier for finding out who does not come: TimeoutError names every rank that is missing.
+
+    >>> dist.monitored_barrier(timeout=30, wait_all_ranks=True)
+    """
     _core.monitored_barrier(group, timeout, wait_all_ranks)
 
 
 def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group: _Group = None, async_op: bool = False) -> Work | None:
-    """all_reduce of many tensors of one dtype in one call, each where it lies."""
+    """all_reduce of many tensors of one dtype in one call, each where it lies.
+
+    >>> tensors = [numpy.ones(2), numpy.ones((2, 3))]
+    >>> dist.all_reduce_coalesced(tensors)
+    >>> float(tensors[1].sum())
+    6.0
+    """
     return _core.all_reduce_coalesced(tensors, op, group, async_op)
 
 
 def all_gather_coalesced(output_tensor_lists, input_tensor_list, group: _Group = None, async_op: bool = False) -> Work | None:
-    """output_tensor_lists[i][j] becomes rank i's input_tensor_list[j], in one call."""
+    """output_tensor_lists[i][j] becomes rank i's input_tensor_list[j], in one call.
+
+    >>> lists = [[numpy.zeros(2), numpy.zeros(3)] for _ in range(dist.get_world_size())]
+    >>> dist.all_gather_coalesced(lists, [numpy.ones(2), numpy.ones(3)])
+    >>> lists[0][1].tolist()
+    [1.0, 1.0, 1.0]
+    """
     return _core.all_gather_coalesced(output_tensor_lists, input_tensor_list, group, async_op)
 
 
 def all_gather_into_tensor_coalesced(outputs, inputs, group: _Group = None, async_op: bool = False) -> Work | None:
-    """all_gather_into_tensor of many tensors of one dtype in one call."""
+    """all_gather_into_tensor of many tensors of one dtype in one call.
+
+    >>> outputs = [numpy.zeros(2 * dist.get_world_size()), numpy.zeros(3 * dist.get_world_size())]
+    >>> dist.all_gather_into_tensor_coalesced(outputs, [numpy.ones(2), numpy.ones(3)])
+    >>> outputs[1].tolist()
+    [1.0, 1.0, 1.0]
+    """
     return _core.all_gather_into_tensor_coalesced(outputs, inputs, group, async_op)
 
 
 def reduce_scatter_tensor_coalesced(outputs, inputs, op=ReduceOp.SUM, group: _Group = None,
                                     async_op: bool = False) -> Work | None:
-    """reduce_scatter_tensor of many tensors of one dtype in one call."""
+    """reduce_scatter_tensor of many tensors of one dtype in one call.
+
+    >>> outputs = [numpy.zeros(2), numpy.zeros(3)]
+    >>> dist.reduce_scatter_tensor_coalesced(outputs, [numpy.ones(size * dist.get_world_size()) for size in (2, 3)])
+    >>> outputs[1].tolist()
+    [1.0, 1.0, 1.0]
+    """
     return _core.reduce_scatter_tensor_coalesced(outputs, inputs, op, group, async_op)
 
 
 def send(tensor, dst: _Rank = None, group: _Group = None, tag: int = 0, group_dst: _Rank = None) -> None:
-    """Sends the tensor to `dst`. Small ones are on their way when this returns; large ones have been taken."""
+    """Sends the tensor to `dst`. Small ones are on their way when this returns; large ones have been taken.
+
+    >>> if dist.get_rank() == 0:  # of two ranks
+    ...     dist.send(numpy.arange(3), dst=1)
+    ... elif dist.recv(tensor := numpy.zeros(3, "int64"), src=0) == 0:
+    ...     assert tensor.tolist() == [0, 1, 2]
+    """
     _core.send(tensor, dst, group, tag, group_dst)
 
 
 def recv(tensor, src: _Rank = None, group: _Group = None, tag: int = 0, group_src: _Rank = None) -> int:
-    """Receives from `src`, or from any rank where none is given, and returns who sent it; -1 outside the group."""
+    """Receives from `src`, or from any rank where none is given, and returns who sent it; -1 outside the group.
+
+    >>> if dist.get_rank() == 0:  # of two ranks
+    ...     dist.send(numpy.arange(3), dst=1)
+    ... elif dist.recv(tensor := numpy.zeros(3, "int64")) == 0:
+    ...     assert tensor.tolist() == [0, 1, 2]
+    """
     return _core.recv(tensor, src, group, tag, group_src)
 
 
 def isend(tensor, dst: _Rank = None, group: _Group = None, tag: int = 0, group_dst: _Rank = None) -> Work | None:
-    """As send, without waiting: returns a Work."""
+    """As send, without waiting: returns a Work.
+
+    >>> other = 1 - dist.get_rank()  # of two ranks
+    >>> works = [dist.isend(numpy.ones(3), other), dist.irecv(numpy.zeros(3), other)]
+    >>> [work.wait() for work in works]
+    [True, True]
+    """
     return _core.isend(tensor, dst, group, tag, group_dst)
 
 
 def irecv(tensor, src: _Rank = None, group: _Group = None, tag: int = 0, group_src: _Rank = None) -> Work | None:
-    """As recv, without waiting: returns a Work, whose source_rank() says who sent it."""
+    """As recv, without waiting: returns a Work, whose source_rank() says who sent it.
+
+    >>> other = 1 - dist.get_rank()  # of two ranks
+    >>> works = [dist.isend(numpy.ones(3), other), dist.irecv(tensor := numpy.zeros(3), other)]
+    >>> [work.wait() for work in works], works[1].source_rank() == other, tensor.tolist()
+    ([True, True], True, [1.0, 1.0, 1.0])
+    """
     return _core.irecv(tensor, src, group, tag, group_src)
 
 
@@ -192,7 +336,13 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
-    """Posts all of them at once, in any order, and returns a Work each."""
+    """Posts all of them at once, in any order, and returns a Work each.
+
+    >>> other, tensor = 1 - dist.get_rank(), numpy.zeros(3)  # of two ranks
+    >>> letters = [dist.P2POp(dist.isend, numpy.ones(3), other), dist.P2POp(dist.irecv, tensor, other)]
+    >>> [work.wait() for work in dist.batch_isend_irecv(letters)], tensor.tolist()
+    ([True, True], [1.0, 1.0, 1.0])
+    """
     for operation in _core.items(p2p_op_list, "p2p_op_list", "P2POp"):
         if not isinstance(operation, P2POp):
             raise _errors.ArgumentTypeError(f"p2p_op_list has a {type(operation).__name__} in it; give P2POp only")

@@ -93,13 +93,16 @@ std::unique_lock<PatientMutex> wait_to_join(DefaultWorld& state) {
 
 }  // namespace
 
-bool has_world() { return find_world() != nullptr; }
+bool has_world() {
+  const auto world = find_world();
+  return world && !world->forked();
+}
 
 std::shared_ptr<World> current_world(const char* wanted_for) {
   auto world = find_world();
   if (!world) {
     const bool from_c = std::string_view(wanted_for).starts_with("unisono_");
-    const char* first = from_c ? "unisono_init()" : "distributed::init_process_group() or communication::init()";
+    const char* first = from_c ? "unisono_init()" : "init_process_group() or communication.init()";
     throw StateError(Status(ErrorCode::state, fmt::format("{} was called before the world was joined: call {} first", wanted_for, first)));
   }
   if (world->forked())

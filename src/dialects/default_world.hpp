@@ -9,7 +9,7 @@
 
 namespace unisono {
 
-bool has_world();
+bool has_world();  // false in a forked child of a rank, which has none
 std::shared_ptr<World> current_world(const char* wanted_for);  // StateError naming the function to call first
 void join_default_world(const LaunchRequest& request);         // throws; finds the World there when called twice
 void leave_default_world();

@@ -6,6 +6,7 @@
 
 #include "dialects/build.hpp"
 #include "dialects/default_world.hpp"
+#include "unisono/binding.hpp"
 #include "unisono/distributed.hpp"
 
 namespace unisono::distributed {
@@ -44,6 +45,11 @@ int get_rank(GroupHandle handle) {
 int get_world_size(GroupHandle handle) {
   auto group = group_of(handle, "get_world_size");
   return group ? group->size() : -1;
+}
+
+std::string group_name(const GroupHandle& handle) {
+  auto group = group_of(handle, "group_name");
+  return group ? group->name() : std::string();
 }
 
 std::vector<int> get_process_group_ranks(GroupHandle handle) { return member_group(handle, "get_process_group_ranks").ranks(); }

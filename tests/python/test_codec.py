@@ -1,6 +1,8 @@
 """The codec of objects: what it writes it reads, and whatever bytes it reads it gives an object or ProtocolError."""
+import inspect
 import math
 import random
+import sys
 import tracemalloc
 
 import ml_dtypes
@@ -116,6 +118,110 @@ def test_mutated_bytes(traced):
         read(bytes(data))
 
 
+def size_of(count):
+    return count.to_bytes(8, "little")
+
+
+def array_bytes(name, shape, data, letter=b"a"):
+    """An array as encode() would write it, whatever its parts are."""
+    return b"".join([b"\x01", letter, b"n", size_of(len(name)), name, bytes([len(shape)]), *map(size_of, shape), b"d",
+                     size_of(len(data)), data])
+
+
+ODD_NAMES = [b"S0", b"|S0", b"S", b"<U0", b"U", b"V0", b"|V8", b"|S1", b"|S3", b"<U1", b">U2", b"|b1", b"|i1", b"<f4", b">c16",
+             b"<f16", b"<i3", b"|S2147483647", b"<U536870911", b"<U4294967295", b"|S99999999999", b"<M8[s]", b"bfloat16", b"O",
+             b"(3,)f4", b"f4", b"=f4", b"(" * 60, b"<f4" + b" " * 80, b"\xff"]
+ODD_SIZES = [0, 1, 2, 3, 10**10, 2**31, 2**40, 2**50, 2**60, 2**62, 2**63, 2**64 - 1]
+
+
+def test_arrays_that_cannot_be(traced):
+    r = random.Random(SEED + 3)
+    for name in ODD_NAMES * 40:
+        shape = [r.choice(ODD_SIZES if r.random() < 0.5 else ODD_SIZES[:4]) for _ in range(r.choice([0, 1, 1, 2, 3, 70]))]
+        try:
+            wanted = math.prod(shape) * numpy.dtype(name.decode()).itemsize
+        except (TypeError, ValueError, SyntaxError):
+            wanted = 8
+        length = wanted if wanted < 1000 and r.random() < 0.8 else r.randint(0, 40)
+        data = r.choice([r.randbytes(length), b"\xff" * length, bytes(length)])
+        read(array_bytes(name, shape, data, r.choice([b"a", b"g"])))
+
+
+@pytest.mark.parametrize("name, shape, data", [(b"|S0", (10**10,), b""), (b"|S0", (2**50,), b""), (b"<U0", (2**60,), b""),
+                                               (b"<U1", (), b"\xff" * 4), (b">U1", (1,), b"\xff" * 4),
+                                               (b"<U2", (1,), b"\0" * 6 + b"\x11\0")])
+def test_arrays_of_nothing_and_of_no_characters(traced, name, shape, data):
+    for letter in (b"a", b"g"):
+        text = array_bytes(name, shape, data, letter)
+        read(text)
+        with pytest.raises(unisono.ProtocolError):
+            _codec.decode(text)
+
+
+def test_texts_of_no_characters_are_not_written():
+    with pytest.raises(unisono.ArgumentError, match="characters"):
+        _codec.encode(numpy.frombuffer(b"\xff" * 4, "<U1"))
+
+
+def integers(numbers):
+    return b"".join(bytes(_codec.encode(number)[1:]) for number in numbers)
+
+
+def test_elements_that_are_made_to_be_compared():
+    """Python's hash of an int is no secret: a set of those with equal hashes would be built in quadratic time."""
+    alike = [index * sys.hash_info.modulus for index in range(1, 2001)]
+    for letter, between in ((b"e", b""), (b"z", b""), (b"m", b"N")):
+        pairs = b"".join(integers([number]) + between for number in alike)
+        with pytest.raises(unisono.ProtocolError, match="hash"):
+            _codec.decode(b"\x01" + letter + size_of(len(alike)) + pairs)
+    for value in (set(alike[:100]), frozenset(alike[:100]), dict.fromkeys(alike[:100])):
+        with pytest.raises(unisono.ArgumentError, match="hash"):
+            _codec.encode(value)
+    for value in (set(alike[:60]), dict.fromkeys(range(-5000, 5000)), {math.nan, -math.nan, *range(100)}):
+        assert len(_codec.decode(_codec.encode(value))) == len(value)
+
+
+def test_sets_have_no_element_twice():
+    for data in (b"e" + size_of(2) + b"NN", b"z" + size_of(2) + b"TT", b"m" + size_of(2) + b"NTNF"):
+        with pytest.raises(unisono.ProtocolError, match="equal"):
+            _codec.decode(b"\x01" + data)
+
+
+def at_depth(frames, function):
+    return at_depth(frames - 1, function) if frames else function()
+
+
+def test_what_python_has_not_is_no_other_error(monkeypatch):
+    data = _codec.encode(deep(90))
+    frames = sys.getrecursionlimit() - len(inspect.stack()) - 60
+    with pytest.raises(unisono.ProtocolError, match="RecursionError"):
+        at_depth(frames, lambda: _codec.decode(data))
+    data = _codec.encode(numpy.ones(3))
+
+    def no_memory(*_):
+        raise MemoryError("no room")
+    monkeypatch.setattr(numpy, "frombuffer", no_memory)
+    with pytest.raises(unisono.ProtocolError, match="MemoryError: no room"):
+        _codec.decode(data)
+
+
+@pytest.mark.parametrize("value", [numpy.zeros(1 << 22), bytes(1 << 22), bytearray(1 << 22)], ids=["array", "bytes", "bytearray"])
+def test_one_copy_each_way(traced, value):
+    """What is written is in memory once more, and so is what is read."""
+    size = getattr(value, "nbytes", None) or len(value)
+    before = tracemalloc.get_traced_memory()[0]
+    tracemalloc.reset_peak()
+    data = _codec.encode(value)
+    assert tracemalloc.get_traced_memory()[1] - before < 1.2 * size
+    before = tracemalloc.get_traced_memory()[0]
+    tracemalloc.reset_peak()
+    copy = _codec.decode(memoryview(data))
+    assert tracemalloc.get_traced_memory()[1] - before < 1.2 * size
+    assert same(copy, value)
+    data[:] = bytes(len(data))
+    assert same(copy, value)  # it has no part of the bytes in it
+
+
 def deep(depth):
     value = []
     for _ in range(depth):
@@ -144,6 +250,9 @@ def test_pickles_only_where_asked_for():
     assert isinstance(_codec.decode(data, allow_pickle=True), ValueError)
     with pytest.raises(unisono.ArgumentError, match="allow_pickle"):
         _codec.decode(data)
+    for no_flag in ("False", 1, None):
+        with pytest.raises(unisono.ArgumentError, match="allow_pickle"):
+            _codec.decode(data, allow_pickle=no_flag)
     assert _codec.decode(_codec.encode([1]), allow_pickle=True) == [1]
 
 
@@ -151,8 +260,6 @@ def test_pickles_only_where_asked_for():
                          [b"O", b"|O8", b"i4,i4", b"(9999999,)f8", b"M8[ns]", b"finfo", b"nonsense", b"{'a': 1}", b"V8",
                           b"f4\xff", b"8f4", b"f4", b"<f", b"<f\xd9\xa4", b""])
 def test_dtypes_that_no_rank_writes(name):
-    length = len(name).to_bytes(8, "little")
     for data in (b"", b"\0" * 8):
-        text = b"\x01an" + length + name + b"\x01" + (1).to_bytes(8, "little") + b"d" + len(data).to_bytes(8, "little") + data
         with pytest.raises(unisono.ProtocolError):
-            _codec.decode(text)
+            _codec.decode(array_bytes(name, (1,), data))

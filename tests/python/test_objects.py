@@ -1,9 +1,13 @@
 """Collectives on objects: results, groups, pickles, and errors on one rank that must not leave the others waiting."""
+import contextlib
+import tracemalloc
+
 import numpy
 import pytest
 
 import unisono
 import unisono.distributed as dist
+from unisono import _codec
 
 GOOD = {"text": "é\ud800", "numbers": [1, 2.5, -3j, 2**100], "nested": ({1, 2}, frozenset("ab"), None, True), "bytes": b"\0\xff"}
 
@@ -11,6 +15,67 @@ GOOD = {"text": "é\ud800", "numbers": [1, 2.5, -3j, 2**100], "nested": ({1, 2},
 class Refuses:
     def __reduce__(self):
         raise RuntimeError("no pickle of this")
+
+
+class Interrupts:
+    def __reduce__(self):
+        raise KeyboardInterrupt
+
+
+CALLS = [  # each is the sender's call on one rank and the receiver's on another
+    lambda obj, **options: dist.all_gather_object([None] * 3, obj, **options),
+    lambda obj, **options: dist.gather_object(obj, [None] * 3 if dist.get_rank() == 1 else None, dst=1, **options),
+    lambda obj, **options: dist.scatter_object_list([None], [obj] * 3 if dist.get_rank() == 0 else None, src=0, **options),
+    lambda obj, **options: dist.broadcast_object_list([obj], src=0, **options),
+]
+
+
+def no_room(size):
+    raise MemoryError(f"of {size} bytes")
+
+
+@contextlib.contextmanager
+def without_memory():
+    """Rank 1 finds no room for what is about to arrive."""
+    from unisono import _objects
+    room = _objects._room
+    if dist.get_rank() == 1:
+        _objects._room = no_room
+    yield
+    _objects._room = room
+
+
+def one_rank_has_no_memory():
+    for call in CALLS:
+        with without_memory(), pytest.raises(unisono.Error) as caught:
+            call(b"x" * 1000)
+        if dist.get_rank() == 1:
+            assert isinstance(caught.value, unisono.MemoryError) and "of 10" in str(caught.value)
+        else:
+            assert isinstance(caught.value, unisono.PeerArgumentError) and caught.value.peer == 1
+            assert "memory" in str(caught.value)
+        call(1)  # the group is usable
+
+
+def one_rank_is_interrupted():
+    for root, call in zip([2, 2, 0, 0], CALLS, strict=True):
+        interrupted = dist.get_rank() == root
+        with pytest.raises(KeyboardInterrupt if interrupted else unisono.PeerArgumentError) as caught:
+            call(Interrupts() if interrupted else 1, allow_pickle=True)
+        assert interrupted or caught.value.peer == root and "KeyboardInterrupt" in str(caught.value)
+        call(1)
+
+
+def memory_of_large_objects():
+    """The bytes that are received, and the object that is made of them; nothing in between."""
+    size, giver = 8 << 20, dist.get_rank() == 0
+    objects = [numpy.ones(size, "uint8") if giver else None]
+    dist.broadcast_object_list([1])
+    tracemalloc.start()
+    dist.broadcast_object_list(objects)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert objects[0].sum() == size and peak < (1.2 if giver else 2.2) * size, peak / size
 
 
 def results():
@@ -75,8 +140,13 @@ WRONG = [  # (a call, what rank 1 gives instead, the word that its error has)
     (lambda obj: dist.broadcast_object_list([obj], src=1), object(), "allow_pickle"),
     (lambda there: dist.broadcast_object_list(there, src=0), None, "object_list"),
     (lambda root: dist.broadcast_object_list([1], src=root), 1.5, "src"),
+    *[(lambda flag, call=call: call(flag), wrong, "allow_pickle") for wrong in ("False", 1, None) for call in (
+        lambda flag: dist.all_gather_object([None] * 3, 1, allow_pickle=flag),
+        lambda flag: dist.gather_object(1, [None] * 3 if dist.get_rank() == 0 else None, allow_pickle=flag),
+        lambda flag: dist.scatter_object_list([None], [1, 2, 3] if dist.get_rank() == 0 else None, allow_pickle=flag),
+        lambda flag: dist.broadcast_object_list([1], allow_pickle=flag))],
 ]
-RIGHT = [1, 1, [None] * 3, [None] * 3, 1, [None] * 3, [None] * 3, 0, 3, [None], [1, 2, 3], 0, 1, [None], 0]
+RIGHT = [1, 1, [None] * 3, [None] * 3, 1, [None] * 3, [None] * 3, 0, 3, [None], [1, 2, 3], 0, 1, [None], 0] + [False] * 12
 
 
 def one_rank_is_wrong():
@@ -101,16 +171,34 @@ def one_rank_is_wrong():
 def letters_that_cannot_be_written():
     rank = dist.get_rank()
     if rank == 0:
-        with pytest.raises(unisono.ArgumentTypeError, match="allow_pickle"):
-            dist.send_object_list([object()], dst=1)
+        for options in ({}, {"allow_pickle": "True"}):
+            with pytest.raises(unisono.ArgumentTypeError, match="allow_pickle"):
+                dist.send_object_list([object()], dst=1, **options)
+        with pytest.raises(KeyboardInterrupt):
+            dist.send_object_list([Interrupts()], dst=1, allow_pickle=True)
         dist.send_object_list([5], dst=1)
         dist.send_object_list([6, 7], dst=1)
     else:
-        with pytest.raises(unisono.PeerArgumentError, match="rank 0"):
-            dist.recv_object_list([None], src=0)
+        with pytest.raises(unisono.ArgumentTypeError, match="allow_pickle"):
+            dist.recv_object_list([None], src=0, allow_pickle="True")
+        for _ in range(3):
+            with pytest.raises(unisono.PeerArgumentError, match="rank 0"):
+                dist.recv_object_list([None], src=0)
         assert dist.recv_object_list(got := [None]) == 0 and got == [5]
         with pytest.raises(unisono.MismatchError, match="1 elements here and rank 0 sent 2"):
             dist.recv_object_list([None], src=0)
+    dist.barrier()
+
+
+def letters_that_are_no_lists():
+    data = numpy.frombuffer(_codec.encode("ab"), "uint8")
+    if dist.get_rank() == 0:
+        dist.send(numpy.array([data.size]), dst=1)
+        dist.send(data, dst=1)
+    else:
+        with pytest.raises(unisono.ProtocolError, match="no list"):
+            dist.recv_object_list(objects := [None, None], src=0)
+        assert objects == [None, None]
     dist.barrier()
 
 
@@ -126,12 +214,13 @@ def pickles_and_lengths_differ():
 
 
 def nothing():
-    import contextlib
     return contextlib.nullcontext()
 
 
 @pytest.mark.parametrize("case, ranks", [(results, 2), (results, 3), (in_groups, 3), (letters_that_cannot_be_written, 2),
-                                         (pickles_and_lengths_differ, 2)])
+                                         (letters_that_are_no_lists, 2),
+                                         (pickles_and_lengths_differ, 2), (one_rank_has_no_memory, 3),
+                                         (one_rank_is_interrupted, 3), (memory_of_large_objects, 2)])
 def test_objects(pool, case, ranks):
     pool.run(case, ranks)
 

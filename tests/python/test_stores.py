@@ -1,5 +1,6 @@
 """Stores in Python: every method, torch's own stores and objects of the user's as store=, and what goes wrong with them."""
 import datetime
+import math
 import threading
 
 import numpy
@@ -69,6 +70,9 @@ def test_methods(store, request):
         assert store.get("text") == b"values" and store.num_keys() == 5
     store.set_timeout(datetime.timedelta(milliseconds=10))
     assert store.timeout == datetime.timedelta(milliseconds=10)
+    for longest in (datetime.timedelta.max, math.inf, 1e300):
+        (other := dist.HashStore()).set_timeout(longest)
+        assert other.timeout == datetime.timedelta.max
     with pytest.raises(TimeoutError):
         store.get("absent")
 

@@ -1,5 +1,7 @@
 """unisono.communication and unisono.comm_func beside MindSpore 2.10: its names and signatures, as its wheel has them.
 
+tests/python/mindspore/test_surface.py compares the tables with MindSpore itself, where it is installed.
+
 Every difference stands in a table with its reason; a difference without a reason fails, and a reason without a difference."""
 import importlib
 import inspect
@@ -38,7 +40,7 @@ COMMUNICATION = {  # mindspore/communication/__init__.py, __all__; None: no func
 }
 MEMBERS = {"GlobalComm": ["BACKEND", "CHECK_ENVS", "INITED", "WORLD_COMM_GROUP"],
            "ReduceOp": ["AVG", "MAX", "MIN", "PROD", "SUM"],
-           "CommHandle": ["wait"]}
+           "CommHandle": ["get_comm_handle_ptr_str", "wait"]}
 
 R24 = "None, as on the pages of MindSpore 2.4; None and the name mean the same group"
 NAMES = {  # why only one of the two has it
@@ -51,6 +53,7 @@ NAMES = {  # why only one of the two has it
 SIGNATURES = {"all_gather_into_tensor": R24, "reduce_scatter_tensor": R24, "reduce": R24}
 MEMBER_REASONS = {
     ("GlobalComm", "CHECK_ENVS"): "switches off a check of MindSpore's own environment variables",
+    ("CommHandle", "get_comm_handle_ptr_str"): "the address of an object of MindSpore's runtime",
     ("CommHandle", "is_completed"): "an extension", ("CommHandle", "exception"): "an extension",
     ("ReduceOp", "BAND"): "an extension", ("ReduceOp", "BOR"): "an extension", ("ReduceOp", "BXOR"): "an extension",
 }
@@ -107,6 +110,8 @@ def test_imports_as_mindspore_has_them():
     from unisono.communication.management import get_rank
     assert all_reduce is func.all_reduce and GlobalComm is same_one and ReduceOp is same_op and get_rank is communication.get_rank
     assert importlib.import_module("unisono.communication.comm_func") is func is communication.comm_func
+    import unisono.communication.management
+    assert unisono.communication.management.init is init
     assert ReduceOp.SUM == "sum" and ReduceOp.PROD == "prod"
 
 

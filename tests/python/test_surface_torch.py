@@ -2,11 +2,14 @@
 
 Every difference stands in one of the tables with its reason. A difference without a reason fails, and so does a reason without a
 difference."""
+import copy
 import inspect
+import pickle
 import re
 
 import pytest
 
+import unisono
 import unisono.distributed as ours
 
 theirs = pytest.importorskip("torch.distributed")
@@ -184,6 +187,12 @@ def test_parameters_of_methods():
     assert count > 40
 
 
+@pytest.mark.parametrize("op", [getattr(ours.ReduceOp, name) for name in ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR",
+                                                                         "BXOR")] + [ours.ReduceOp.PREMUL_SUM(2.5)], ids=str)
+def test_reductions_are_copied_and_pickled(op):
+    assert copy.copy(op) == copy.deepcopy({"op": op})["op"] == pickle.loads(pickle.dumps(op)) == op
+
+
 def test_reductions_of_torch_are_taken():
     import numpy
     ours.init_process_group(rank=0, world_size=1)
@@ -200,6 +209,10 @@ def test_reductions_of_torch_are_taken():
 def test_small_functions():
     assert ours.is_backend_available("unisono") and not ours.is_backend_available("gloo") and not ours.is_nccl_available()
     assert ours.get_default_backend_for_device("cpu") == "unisono" and ours.get_node_local_rank(fallback_rank=3) == 3
+    assert [ours.supports_complex(op) for op in ("sum", "max", ours.ReduceOp.PRODUCT, theirs.ReduceOp.SUM, theirs.ReduceOp.MAX,
+                                                 ours.ReduceOp.PREMUL_SUM(2.0))] == [True, False, True, True, False, True]
+    with pytest.raises(unisono.ArgumentTypeError, match="op"):
+        ours.supports_complex(3)
     assert ours.group.WORLD is None and ours.supports_complex(ours.ReduceOp.SUM) and not ours.is_torchelastic_launched()
     ours.init_process_group("unisono", rank=0, world_size=1)
     try:

@@ -49,7 +49,14 @@ std::vector<const SubjectKind*> subjects_named(const std::string& name) {
   return found;
 }
 
+// Those of unisono/bench.py, by the names that torch has for them. tests/python/test_bench.py compares.
+constexpr std::string_view through_python[] = {"all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor",
+                                               "reduce_scatter", "all_to_all_single", "barrier"};
+
 void check_through(const Line& line) {
+  if (std::find(std::begin(through_python), std::end(through_python), line.collective) == std::end(through_python))
+    throw CLI::ValidationError(fmt::format("collective {}: --through {} measures one of {}", line.collective, line.through,
+                                           fmt::join(through_python, ", ")));
   const BenchOptions& options = line.options;
   if (options.fresh || options.shared || options.persistent || options.dialect != "distributed")
     throw CLI::ValidationError(fmt::format("--through {}: takes a collective, --ranks, --sizes, --repeats, --seconds and --json only",
@@ -131,7 +138,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   bench->add_option("-n,--ranks", options.ranks, "how many ranks to start")->check(CLI::Range(1, 1024))->capture_default_str();
   bench->add_option("--sizes", line->sizes, "bytes, with K, M, G: 64,4K,64K,1M,16M,64M by default");
   bench->add_option("--dialect", options.dialect, "distributed or comm_func")->check(CLI::IsMember({"distributed", "comm_func"}))->capture_default_str();
-  bench->add_option("--through", line->through, "c++; or python, beside C++; or torch, beside Gloo: these need the Python package")
+  bench->add_option("--through", line->through, "c++; or python, all_reduce beside C++; or torch, beside Gloo: these need the Python package")
       ->check(CLI::IsMember({"c++", "python", "torch"}))->capture_default_str();
   bench->add_flag("--fresh", options.fresh, "every rank rewrites its input before each call, outside the clock");
   bench->add_flag("--shared", options.shared, "buffers are shared tensors; in the comm_func dialect the inputs");

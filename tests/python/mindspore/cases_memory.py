@@ -7,13 +7,12 @@ from mindspore import Tensor, mint
 from tensors import equal, values
 
 import unisono._arrays
+from unisono import comm_func
+from unisono import distributed as dist
 
 copies = []
-_contiguous = unisono._arrays.contiguous
-unisono._arrays.contiguous = lambda array: copies.append(array) or _contiguous(array)  # looked up at the first call
-
-from unisono import comm_func  # noqa: E402
-from unisono import distributed as dist  # noqa: E402
+_copy = unisono._arrays._mindspore_copy
+unisono._arrays._mindspore_copy = lambda array: copies.append(array) or _copy(array)
 
 
 def case_contiguous_memory_is_not_copied():
