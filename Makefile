@@ -1,6 +1,6 @@
 # The commands of the project. `make run` and `make test` do all set-up themselves; see HACKING.md.
 .DEFAULT_GOAL := help
-.PHONY: python mindspore wheels help run test test-all torture deps setup build debug asan tsan arm install format clean
+.PHONY: python python-asan mindspore wheels help run test test-all torture deps setup build debug asan tsan arm install format clean
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
@@ -13,7 +13,7 @@ export CTEST_PARALLEL_LEVEL ?= $(JOBS)
 export CMAKE_GENERATOR = $(if $(shell command -v ninja 2>/dev/null),Ninja,Unix Makefiles)
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 run: setup ## build the library and the command and take the tour: five collectives in both dialects, on 4 ranks
 	cmake --preset release
@@ -35,8 +35,8 @@ wheels: setup ## for python3.11, 3.12 and 3.13 as far as they are here: a wheel 
 test: setup ## build and run all tests, and the small ones again under the sanitizers (about 20 minutes on two cores from nothing, Python and torch included)
 	tests/run release asan tsan python
 
-test-all: setup ## the same with the full matrices, and with fault points in a debug build (an hour or so)
-	UNISONO_TEST_FULL=1 tests/run release debug asan tsan python
+test-all: setup ## the same with the full matrices, with fault points in a debug build, and Python under the sanitizers (an hour or so)
+	UNISONO_TEST_FULL=1 tests/run release debug asan tsan python python-asan
 
 torture: setup ## random calls and random deaths for UNISONO_TORTURE_SECONDS=600, and a death at every fault point
 	tests/torture/run
@@ -60,6 +60,9 @@ asan: setup ## run the small tests under AddressSanitizer and UndefinedBehaviorS
 
 tsan: setup ## run the small tests under ThreadSanitizer
 	tests/run tsan
+
+python-asan: setup ## run Python's and torch's tests with the package built with AddressSanitizer and UndefinedBehaviorSanitizer
+	tests/run python-asan
 
 arm: setup ## cross-build for aarch64 and run the kernel, schedule and protocol tests under qemu
 	tools/setup/dependencies arm

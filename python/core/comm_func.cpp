@@ -10,16 +10,17 @@ using comm_func::TensorAndHandle;
 using nb::handle;
 
 // The functions that return a tensor and a handle. `rest` reads the other parameters; what is wrong with any is told to the
-// others.
+// others. The handle is made first: it keeps the input of a call that is under way if the result then cannot be shown.
 template <typename Rest, typename Function>
 nb::tuple pair_of(Collective kind, const std::string& group, handle tensor, Rest rest, Function function) {
   std::vector<Array> arrays = arguments(kind, group, [&] {
     rest();
     return read_one(tensor, "tensor", Access::read);
   });
+  const Kind kind_of_result = arrays[0].kind;
   TensorAndHandle made = released([&] { return function(arrays[0].view); });
-  nb::object output = array_of(arrays[0].kind, made.first);
-  return nb::make_tuple(output, handle_of(std::move(made.second), std::move(arrays)));
+  nb::object under_way = handle_of(std::move(made.second), std::move(arrays));
+  return nb::make_tuple(array_of(kind_of_result, made.first), under_way);
 }
 
 // Those that return a tensor.
@@ -104,9 +105,10 @@ nb::tuple all_to_all(handle shapes, handle list, handle group, handle async_op) 
   comm_func::TensorsAndHandle made =
       released([&] { return comm_func::all_to_all_with_output_shape(output_shapes, views, options); });
   const Kind kind = arrays.empty() ? Kind::numpy : arrays[0].kind;
+  nb::object under_way = handle_of(std::move(made.second), std::move(arrays));
   nb::list outputs;
   for (const Tensor& tensor : made.first) outputs.append(array_of(kind, tensor));
-  return nb::make_tuple(nb::tuple(outputs), handle_of(std::move(made.second), std::move(arrays)));
+  return nb::make_tuple(nb::tuple(outputs), under_way);
 }
 
 // A list of rows, or all rows in one.

@@ -34,8 +34,9 @@ nb::tuple irecv(handle tensor, handle src, handle group, handle tag) {
   const int peer = whole_of(src, "src"), mark = whole_of(tag, "tag");
   std::vector<Array> arrays = read_one(tensor, "tensor", Access::read);
   comm_func::TensorAndHandle made = released([&] { return comm_func::irecv(arrays[0].view, peer, name, mark); });
-  nb::object output = array_of(arrays[0].kind, made.first);
-  return nb::make_tuple(output, handle_of(std::move(made.second), std::move(arrays)));
+  const Kind kind = arrays[0].kind;
+  nb::object under_way = handle_of(std::move(made.second), std::move(arrays));  // first, as in comm_func.cpp
+  return nb::make_tuple(array_of(kind, made.first), under_way);
 }
 
 Kind kind_named(handle name) {

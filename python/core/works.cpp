@@ -18,15 +18,13 @@ std::list<Orphan>& orphans() {
 
 }  // namespace
 
+// All finished ones are taken off the list before the first goes: arrays may run Python then, and so come here again.
 void forget_finished() {
+  std::list<Orphan> finished;
   for (auto orphan = orphans().begin(); orphan != orphans().end();) {
-    if (!orphan->work->is_completed()) {
-      ++orphan;
-      continue;
-    }
-    const Orphan last = std::move(*orphan);  // its arrays may run Python when they go, and so come here again
-    orphans().erase(orphan);
-    orphan = orphans().begin();
+    const auto next = std::next(orphan);
+    if (orphan->work->is_completed()) finished.splice(finished.end(), orphans(), orphan);
+    orphan = next;
   }
 }
 

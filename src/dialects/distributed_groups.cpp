@@ -77,7 +77,7 @@ GroupHandle new_group(const std::vector<int>& ranks, const NewGroupOptions& opti
   if (std::find(members.begin(), members.end(), world->rank()) == members.end()) return GroupHandle::outside();
   std::string name = options.name.empty() ? world->name_for(members) : options.name;
   auto group = world->create_group(name, members, {options.timeout_s, options.run_ahead, {}, options.reproducible});
-  if (!group.ok() && options.name.empty()) world->give_name_back(members);
+  if (options.name.empty()) group.ok() ? world->use_name_up(name, members) : world->give_name_back(name, members);
   throw_if_error(group.status());
   return GroupHandle(*group);
 }

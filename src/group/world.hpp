@@ -69,9 +69,11 @@ class World : public std::enable_shared_from_this<World> {
   Result<std::shared_ptr<Group>> create_group(const std::string& name, std::vector<int> ranks, GroupOptions options = {});
   std::shared_ptr<Group> find_group(const std::string& name) const;  // null: there is none
   Status destroy_group(const std::string& name);
-  // A name that all members make alike, new for every group; a group that was not made gives its name back.
+  // A name that all members make alike, new for every group. A group that was not made gives its name back; that of one that
+  // was made does not come again, so how often it was made need not be remembered.
   std::string name_for(const std::vector<int>& ranks);
-  void give_name_back(const std::vector<int>& ranks);
+  void give_name_back(const std::string& name, const std::vector<int>& ranks);
+  void use_name_up(const std::string& name, const std::vector<int>& ranks);
   Status check_members(const std::string& name, const std::vector<int>& ranks) const;  // ok, or why there can be no such group
 
   // Zeroed memory that all ranks of this machine have mapped, for as long as somebody holds it.

@@ -11,6 +11,13 @@
 #include "group/world.hpp"
 
 namespace unisono {
+namespace {
+
+std::string numbered_name(const std::vector<int>& ranks, int number) {
+  return fmt::format("ranks {} #{}", fmt::join(ranks, ","), number);
+}
+
+}  // namespace
 
 Status World::check_members(const std::string& name, const std::vector<int>& ranks) const {
   auto wrong = [&](const std::string& what) {
@@ -86,14 +93,19 @@ std::shared_ptr<Group> World::find_group(const std::string& name) const {
 }
 
 std::string World::name_for(const std::vector<int>& ranks) {
-  std::string stem = fmt::format("ranks {}", fmt::join(ranks, ","));
   std::lock_guard lock(mutex_);
-  return fmt::format("{} #{}", stem, ++times_made_[{"", ranks}]);
+  return numbered_name(ranks, ++times_made_[{"", ranks}]);
 }
 
-void World::give_name_back(const std::vector<int>& ranks) {
+// Unless another thread was given the next one meanwhile: a name that was made must not come again.
+void World::give_name_back(const std::string& name, const std::vector<int>& ranks) {
   std::lock_guard lock(mutex_);
-  --times_made_[{"", ranks}];
+  if (int& times = times_made_[{"", ranks}]; name == numbered_name(ranks, times)) --times;
+}
+
+void World::use_name_up(const std::string& name, const std::vector<int>& ranks) {
+  std::lock_guard lock(mutex_);
+  times_made_.erase({name, ranks});
 }
 
 Status World::destroy_group(const std::string& name) {

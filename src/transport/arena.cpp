@@ -44,6 +44,7 @@ Result<std::shared_ptr<Mapping>> Mapping::of(int descriptor) {
   if ((fcntl(descriptor, F_GET_SEALS) & wanted_seals) != wanted_seals)
     return Status(ErrorCode::protocol, "an arena is not sealed against shrinking");
   std::lock_guard lock(mapped().mutex);
+  std::erase_if(mapped().by_file, [](const auto& one) { return one.second.expired(); });  // of worlds that were left
   std::weak_ptr<Mapping>& entry = mapped().by_file[{file.st_dev, file.st_ino}];
   if (auto existing = entry.lock()) return existing;
   void* address = mmap(nullptr, static_cast<size_t>(file.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);

@@ -38,6 +38,67 @@ def a_dropped_work_keeps_its_arrays():
     return True
 
 
+def what_dropped_works_held_makes_calls_when_it_goes():
+    """Those calls let go of what other dropped works held, while the first is at it."""
+    if dist.get_rank() == 1:
+        dist.recv(numpy.empty(1), src=0)
+        for _ in range(8):
+            dist.all_reduce(numpy.ones(1000))
+        dist.barrier()
+        return True
+    alone, gone = dist.new_group([0]), []
+
+    def goes(index):
+        dist.all_reduce(numpy.ones(1), group=alone, async_op=True).wait()
+        gone.append(index)
+
+    for index in range(8):
+        data = numpy.ones(1000)
+        weakref.finalize(data, goes, index)
+        dist.all_reduce(data, async_op=True)
+        del data
+    dist.send(numpy.ones(1), dst=1)
+    dist.barrier()
+    assert gone == []
+    dist.all_reduce(numpy.ones(1), group=alone, async_op=True).wait()
+    assert sorted(gone) == list(range(8))
+    return True
+
+
+def a_result_that_cannot_be_made():
+    """The call is under way by then, and reads its input."""
+    class WithDlpack:
+        def __init__(self, array):
+            self.array = array
+            self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
+
+    def fails(name):
+        raise ImportError("as planned")
+
+    calls = [lambda data: func.all_reduce(data, async_op=True),
+             lambda data: func.all_to_all_with_output_shape([50_000] * 2, [data, data], async_op=True)]
+    for make in calls:
+        data = numpy.ones(50_000)
+        if dist.get_rank() == 1:
+            dist.recv(numpy.empty(1), src=0)
+            make(data)
+            dist.barrier()
+            continue
+        alive = weakref.ref(data)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(unisono._arrays, "numpy_dtype", fails)
+            with pytest.raises(ImportError, match="as planned"):
+                make(WithDlpack(data))
+        del data
+        gc.collect()
+        assert alive() is not None
+        dist.send(numpy.ones(1), dst=1)
+        dist.barrier()
+        unisono._core.forget_finished()
+        assert alive() is None
+    return True
+
+
 def references_are_given_back():
     """Of arrays, lists and results, after calls that end well, that are not waited for, and that fail."""
     data, parts, slanted = numpy.ones(4), [numpy.ones(4), numpy.ones(4)], numpy.ones((2, 3)).T
@@ -141,7 +202,8 @@ def waiting_lets_other_threads_run():
 
 
 @pytest.mark.parametrize("case, expected", [
-    (a_dropped_work_keeps_its_arrays, True), (references_are_given_back, True),
+    (a_dropped_work_keeps_its_arrays, True), (what_dropped_works_held_makes_calls_when_it_goes, True),
+    (a_result_that_cannot_be_made, True), (references_are_given_back, True),
     (works_in_a_cycle, [2, 2, 2]),
     (expiring_waits, True), (many_threads_on_many_groups, []), (waiting_lets_other_threads_run, True)],
     ids=lambda value: getattr(value, "__name__", ""))

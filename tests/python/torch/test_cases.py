@@ -17,6 +17,7 @@ SIZES = {
     "cases_training": (2,),
     "cases_parallel": (2,),
     "cases_sessions": (2,),
+    "cases_references": (2,),
 }
 
 
