@@ -1,4 +1,4 @@
-"""What is moved and not added: every dtype, all forms, beside Gloo where it can do the same."""
+"""What is moved and not added: every dtype, all forms; beside Gloo: cases_parity.py."""
 import torch
 import torch.distributed as dist
 from oracle import ALL_DTYPES, bits, layouts, same, spread
@@ -60,15 +60,6 @@ def case_all_gather_into_tensor_concatenated_and_stacked(world):
                 output = spread(nothing(shape, dtype)) if index else nothing(shape, dtype)
                 wait(dist.all_gather_into_tensor(output, tensor, async_op=bool(index)))
                 same(output, everything.reshape(shape), f"{dtype} {shape}")
-
-
-def case_all_gather_into_tensor_agrees_with_gloo(world):
-    for dtype in (torch.float32, torch.float64, torch.int32, torch.int64, torch.uint8, torch.float16):
-        tensor = noise(world.rank, (3, 2), dtype)
-        ours, theirs = nothing((3 * world.size, 2), dtype), nothing((3 * world.size, 2), dtype)
-        dist.all_gather_into_tensor(ours, tensor)
-        dist.all_gather_into_tensor(theirs, tensor, group=world.gloo)
-        same(ours, theirs, str(dtype))
 
 
 def case_of_a_number_without_dimensions(world):

@@ -1,7 +1,7 @@
-"""all_reduce, reduce and both reduce_scatters: every dtype and op, beside Gloo where Gloo takes it, against the oracle always."""
+"""all_reduce, reduce and both reduce_scatters: every dtype and op, against the oracle; beside Gloo: cases_parity.py."""
 import torch
 import torch.distributed as dist
-from oracle import ADDING, INTEGERS, SMALL_FLOATS, UNSIGNED, given, layouts, near, ops_for, reduced, same, spread
+from oracle import ADDING, given, layouts, near, ops_for, reduced, same, spread
 
 SHAPES = [(), (0,), (3,), (5, 7), (2, 3, 400)]
 
@@ -38,34 +38,6 @@ def case_all_reduce(world):
             for index, tensor in enumerate(layouts(everybody[world.rank])):
                 finish(lambda **how: dist.all_reduce(tensor, op_named(op), **how), async_op=bool(index))
                 check(tensor, expected, op, f"{dtype} {op} {shape}")
-
-
-def gloo_takes(dtype, op):
-    """What Gloo of torch 2.13 accepts and gets right."""
-    refused = {torch.int16, *UNSIGNED[1:], *SMALL_FLOATS, torch.bool}
-    if dtype in refused or (op == "AVG" and dtype in INTEGERS):
-        return False
-    return True
-
-
-def case_all_reduce_agrees_with_gloo(world):
-    for seed, dtype, op in each_dtype_and_op():
-        if not gloo_takes(dtype, op):
-            continue
-        tensor = given(world.rank, (4, 5), dtype, seed)
-        theirs = tensor.clone()
-        dist.all_reduce(tensor, op_named(op))
-        dist.all_reduce(theirs, op_named(op), group=world.gloo)
-        check(tensor, theirs, op, f"{dtype} {op}")
-
-
-def case_gloo_refuses_what_the_list_says(world):
-    for dtype, op in [(torch.int16, "SUM"), (torch.uint32, "SUM"), (torch.float8_e5m2, "SUM"), (torch.int32, "AVG")]:
-        try:
-            dist.all_reduce(given(world.rank, (4,), dtype), op_named(op), group=world.gloo)
-        except RuntimeError:
-            continue
-        raise AssertionError(f"Gloo takes {dtype} {op} by now: compare with it")
 
 
 def case_premul_sum(world):
@@ -134,16 +106,6 @@ def case_reduce_scatter_tensor_concatenated_and_stacked(world):
                 output = torch.zeros((2, 3)).to(dtype)
                 finish(lambda **how: dist.reduce_scatter_tensor(output, tensor, op_named(op), **how), async_op=bool(index))
                 check(output, expected, op, f"{dtype} {op} {tuple(form.shape)}")
-
-
-def case_reduce_scatter_agrees_with_gloo(world):
-    for dtype in (torch.float32, torch.float64, torch.int32, torch.int64, torch.float16):
-        for op in ("SUM", "MAX", "PRODUCT"):
-            lists, _ = scattered(world, dtype, 3)
-            ours, theirs = torch.zeros((2, 3), dtype=dtype), torch.zeros((2, 3), dtype=dtype)
-            dist.reduce_scatter_tensor(ours, torch.cat(lists[world.rank]), op_named(op))
-            dist.reduce_scatter_tensor(theirs, torch.cat(lists[world.rank]), op_named(op), group=world.gloo)
-            same(ours, theirs, f"{dtype} {op}")
 
 
 def case_coalesced_forms(world):

@@ -10,6 +10,7 @@ pytest.importorskip("unisono.torch", exc_type=ImportError)
 SIZES = {
     "cases_reductions": (2, 3, 4),
     "cases_moves": (2, 3, 4),
+    "cases_parity": (2, 3, 4),
     "cases_letters": (2, 3),
     "cases_asynchronous": (2, 3),
     "cases_groups": (2, 4),
