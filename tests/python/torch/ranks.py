@@ -1,13 +1,14 @@
 """Starts ranks and has them go through cases together.
 
 A case is a function `case_…(world)` of a module `cases_….py`; all ranks of a set run all cases of a module one after the other,
-since starting a process with torch in it takes seconds. Run as a program, this file is one rank.
+since starting a process with torch in it takes seconds. Run as a program, this file loads torch once and forks itself into ranks.
 """
 import datetime
 import faulthandler
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -47,14 +48,10 @@ def cases_of(module):
     return [name for name in vars(module) if name.startswith("case_")]
 
 
-def be_a_rank(module_name, rank, size, folder):
-    faulthandler.dump_traceback_later(ALL_MAY_TAKE_S - 30, exit=True)
-    sys.path.insert(0, str(HERE))
-    module = importlib.import_module(module_name)
+def be_a_rank(module, rank, size, folder):
     import torch
 
-    import unisono.torch  # noqa: F401
-
+    faulthandler.dump_traceback_later(ALL_MAY_TAKE_S - 30, exit=True)
     torch.set_num_threads(1)
     world = World(rank, size, folder)
     outcomes = {}
@@ -71,32 +68,55 @@ def be_a_rank(module_name, rank, size, folder):
         torch.distributed.destroy_process_group()
 
 
+def fork_ranks(size, folder):
+    """The rank that this process is from here on; the first process stays, notes how each of them ends, and ends, too."""
+    pids = []
+    for rank in range(size):
+        if pid := os.fork():
+            pids.append(pid)
+            continue
+        log = os.open(f"{folder}/log-{rank}", os.O_WRONLY | os.O_CREAT)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        return rank
+    statuses = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+    Path(folder, "statuses.json").write_text(json.dumps(statuses))
+    os._exit(0)
+
+
 def run(module_name, size):
     """What every case said on all ranks together: nothing where all went well."""
     with tempfile.TemporaryDirectory(prefix="unisono-torch-") as folder:
-        processes = []
-        for rank in range(size):
-            log = open(f"{folder}/log-{rank}", "w")
-            command = [sys.executable, __file__, module_name, str(rank), str(size), folder]
-            processes.append(subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "PYTHONWARNINGS": "ignore"}))
-        statuses = []
-        for process in processes:
-            try:
-                statuses.append(process.wait(ALL_MAY_TAKE_S))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                statuses.append("killed")
+        command = [sys.executable, __file__, module_name, str(size), folder]
+        environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+        process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        try:
+            errors = process.communicate(timeout=ALL_MAY_TAKE_S)[1]
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # it and its ranks
+            errors = process.communicate()[1]
         said = {}
+        path = Path(folder, "statuses.json")
+        statuses = json.loads(path.read_text()) if path.exists() else ["killed"] * size
         for rank, status in enumerate(statuses):
             path = Path(folder, f"outcomes-{rank}.json")
             outcomes = json.loads(path.read_text()) if path.exists() else {}
             for name, text in outcomes.items():
                 said[name] = said.get(name, "") + text
             if status != 0:
-                log = Path(folder, f"log-{rank}").read_text()[-4000:]
-                said["the end"] = said.get("the end", "") + f"rank {rank} ended with status {status}:\n{log}\n"
+                log = Path(folder, f"log-{rank}")
+                words = log.read_text()[-4000:] if log.exists() else errors[-4000:]
+                said["the end"] = said.get("the end", "") + f"rank {rank} ended with status {status}:\n{words}\n"
         return said
 
 
+def main(module_name, size, folder):
+    sys.path.insert(0, str(HERE))
+    module = importlib.import_module(module_name)
+    import unisono.torch  # noqa: F401
+
+    be_a_rank(module, fork_ranks(int(size), folder), int(size), folder)
+
+
 if __name__ == "__main__":
-    be_a_rank(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    main(*sys.argv[1:])
