@@ -40,7 +40,6 @@ class Made:
         deadline = time.monotonic() + patience_s
         while any(reference() is not None for reference in self.references) and time.monotonic() < deadline:
             gc.collect()
-            time.sleep(0.001)
         alive = sum(reference() is not None for reference in self.references)
         self.references.clear()
         return alive
