@@ -130,7 +130,7 @@ def broadcast_object_list(object_list: list, src: int | None = None, group=None,
         root = _root(src, group, group_src, "src")
         gives = _core.get_rank(group) == root
         _check_list(object_list, "object_list")
-        data = _to_bytes(object_list, allow_pickle).copy() if gives else None
+        data = _to_bytes(object_list, allow_pickle) if gives else None
     size = numpy.array([data.size if gives else 0], dtype="int64")
     _core.broadcast(size, None, group, False, root)
     if not gives:
