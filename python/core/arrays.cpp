@@ -2,6 +2,7 @@
 // unisono/_arrays.py.
 #include "python/core/arrays.hpp"
 
+#include <algorithm>
 #include <span>
 
 #include "python/core/calls.hpp"

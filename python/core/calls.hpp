@@ -52,8 +52,8 @@ auto released(Function function) {
   return result;
 }
 
-// What an asynchronous call returns; it holds the arrays until the call is over, and when it is dropped before, others do. Results
-// that were made in copies are copied back by whoever first learns that the call is over.
+// What an asynchronous call returns; it holds the arrays until the call is over, and when it is dropped before, others do.
+// Results that were made in copies are copied back by whoever first learns that the call is over.
 class PythonWork {
  public:
   PythonWork(WorkPtr work, std::vector<Array> arrays);

@@ -1,4 +1,6 @@
 // The collectives of the distributed dialect. Each reads its parameters, calls without the GIL, and returns None or a Work.
+#include <algorithm>
+
 #include "python/core/calls.hpp"
 
 namespace unisono::python {
@@ -15,7 +17,7 @@ OwnParts own_element(const GroupHandle& group, size_t count) {
   return {.index = 0, .first = element, .second = count - 1, .count = element + 1 < count ? 1U : 0U};
 }
 
-// Whether the call reads or writes this rank's tensor only because it is the root. The library looks whether the root exists.
+// Whether this rank is the root, and so gives or takes. The library looks whether there is such a rank.
 bool is_root(const Place& place, const GroupHandle& group) {
   return place.group_root ? *place.group_root == distributed::get_rank(group) : *place.root == distributed::get_rank();
 }

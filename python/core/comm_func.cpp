@@ -9,8 +9,8 @@ namespace {
 using comm_func::TensorAndHandle;
 using nb::handle;
 
-// The functions that return a tensor and a handle. `rest` reads the other parameters, and returns async_op; what is wrong with any
-// is told to the others.
+// The functions that return a tensor and a handle. `rest` reads the other parameters, and returns async_op; what is wrong
+// with any is told to the others.
 template <typename Rest, typename Function>
 nb::tuple pair_of(Collective kind, const std::string& group, handle tensor, Rest rest, Function function) {
   std::vector<Array> arrays = arguments(kind, group, [&] {

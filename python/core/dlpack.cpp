@@ -1,6 +1,8 @@
 // Reading what has DLPack.
 #include "python/core/dlpack.hpp"
 
+#include <span>
+
 #include "python/core/dtypes.hpp"
 #include "python/core/reading.hpp"
 #include "python/core/values.hpp"
@@ -83,7 +85,8 @@ Array read_dlpack(const Reading& reading) {
   const dlpack::Tensor& tensor = tensor_of(capsule, reading, read_only);
   if (read_only && reading.access == Access::write) fail_read_only(reading.argument);
   check_dims(tensor.dims, reading.argument);
-  const TensorView view{static_cast<std::byte*>(tensor.data) + tensor.byte_offset, dtype_of_dlpack(tensor.dtype, reading.argument),
+  const DType dtype = dtype_of_dlpack(tensor.dtype, reading.argument);
+  const TensorView view{static_cast<std::byte*>(tensor.data) + tensor.byte_offset, dtype,
                         Shape(std::span<const int64_t>(tensor.shape, static_cast<size_t>(tensor.dims))), read_only};
   if (tensor.strides && !is_contiguous(tensor.dims, tensor.shape, tensor.strides, 1))
     return slanted(reading, capsule, tensor, view);

@@ -2,6 +2,7 @@
 #include "python/core/layouts.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 #include <vector>
 

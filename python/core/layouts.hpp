@@ -1,5 +1,5 @@
-// Where the elements of an array lie, whatever its memory order, and whether two arrays have bytes in common. The library asks that
-// of contiguous memory itself; arrays that work through a copy are asked here, for it sees their copies.
+// Where the elements of an array lie, whatever its memory order, and whether two arrays have bytes in common. The library asks
+// that of contiguous memory itself; arrays that work through a copy are asked here, for it sees their copies.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,6 @@
 // The rest of the distributed dialect's collectives: exchanges, coalesced calls, the monitored barrier.
+#include <algorithm>
+
 #include "python/core/calls.hpp"
 
 namespace unisono::python {

@@ -1,9 +1,9 @@
 // Works: waiting, and who keeps the arrays of a call whose Work was dropped.
 //
 // Who writes: an orphan belongs to the list, which is touched with the GIL only; but whoever ends its call, without the GIL, puts
-// it on the stack `finished`, and writes its `next` to do so. Order: pushing is a release after `next` and after all that the call
-// has written, taking the whole stack an acquire before any of it is read. The load that asks whether there is anything is
-// relaxed: what it misses is found by the next call.
+// it on the stack `finished`, and writes its `next` to do so. Order: pushing is a release after `next` and after all that the
+// call has written, taking the whole stack an acquire before any of it is read. The load that asks whether there is anything
+// is relaxed: what it misses is found by the next call.
 #include <atomic>
 #include <list>
 

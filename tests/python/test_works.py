@@ -1,5 +1,6 @@
 """What works and handles hold and give back: results through copies, dropped works, cycles, storages, results that fail."""
 import gc
+import threading
 import weakref
 
 import numpy
@@ -151,6 +152,48 @@ def dropped_results_through_copies():
     return True
 
 
+def threads_that_wait_for_one_call():
+    """Each of them finds the result when it is told, though only one has copied it."""
+    base = numpy.ones((4, 2))
+    part = base[:, 0]
+    work = dist.all_reduce(part, async_op=True)
+    copy_into, seen = numpy.copyto, []
+    copying, go_on = threading.Event(), threading.Event()
+
+    def slowly(*arguments):
+        copying.set()
+        go_on.wait()
+        copy_into(*arguments)
+
+    numpy.copyto = slowly
+    try:
+        threads = [threading.Thread(target=lambda: seen.append((work.wait(), part.tolist()))) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        copying.wait()
+        assert seen == []
+        go_on.set()
+        for thread in threads:
+            thread.join()
+    finally:
+        numpy.copyto = copy_into
+    return seen == [(True, [2] * 4)] * 3
+
+
+def a_call_that_fails_writes_nothing_back():
+    part, whole = column(1)
+    if dist.get_rank() == 1:
+        with pytest.raises(unisono.MismatchError):
+            dist.all_reduce(numpy.ones(5))
+        return True
+    work = dist.all_reduce(part, async_op=True)
+    with pytest.raises(unisono.MismatchError):
+        work.wait()
+    part[:] = 5
+    assert work.is_completed() and not work.is_success() and whole.tolist() == [[5, 1]] * 4
+    return True
+
+
 def tensors_that_are_only_read():
     """A reduction to another rank and a broadcast from this one leave the array to its user once they are over."""
     me = dist.get_rank()
@@ -240,8 +283,8 @@ def classes_of_arrays_are_given_back():
 
 @pytest.mark.parametrize("case", [
     a_result_that_cannot_be_made, finalizers_that_make_calls, results_through_copies, dropped_results_through_copies,
-    tensors_that_are_only_read, cycles_are_collected, dropped_arrays_are_given_back_by_any_call,
-    classes_of_arrays_are_given_back], ids=lambda case: case.__name__)
+    threads_that_wait_for_one_call, a_call_that_fails_writes_nothing_back, tensors_that_are_only_read, cycles_are_collected,
+    dropped_arrays_are_given_back_by_any_call, classes_of_arrays_are_given_back], ids=lambda case: case.__name__)
 def test_on_two_ranks(pool, case):
     assert pool.run(case, 2) == [True, True]
 
