@@ -2,24 +2,15 @@
 // unisono/_arrays.py.
 #include "python/core/arrays.hpp"
 
-#include <unordered_map>
+#include <algorithm>
+#include <span>
 
 #include "python/core/calls.hpp"
-#include "python/core/dlpack.hpp"
 #include "python/core/dtypes.hpp"
+#include "python/core/reading.hpp"
 
 namespace unisono::python {
 namespace {
-
-// What is looked up again and again. Never destroyed, since Python may be gone by then.
-struct Known {
-  nb::object contiguous, copy_into, from_memory, strided, torch_parts;  // of unisono/_arrays.py
-  nb::object data_ptr, dtype, shape, is_contiguous, device, is_cpu, layout, is_conj, is_neg, has_init, dlpack, dlpack_device;
-  nb::object dense, increment_version;  // of torch, once a tensor of its was seen
-  std::unordered_map<PyTypeObject*, Kind> kinds;
-  std::unordered_map<PyObject*, DType> dtypes;
-  std::unordered_map<std::string_view, DType> formats;
-};
 
 nb::object interned(const char* text) { return nb::steal(PyUnicode_InternFromString(text)); }
 
@@ -34,6 +25,7 @@ Known* make_known() {
   known->data_ptr = interned("data_ptr");
   known->dtype = interned("dtype");
   known->shape = interned("shape");
+  known->stride = interned("stride");
   known->is_contiguous = interned("is_contiguous");
   known->device = interned("device");
   known->is_cpu = interned("is_cpu");
@@ -41,30 +33,16 @@ Known* make_known() {
   known->is_conj = interned("is_conj");
   known->is_neg = interned("is_neg");
   known->has_init = interned("has_init");
+  known->untyped_storage = interned("untyped_storage");
   known->dlpack = interned("__dlpack__");
   known->dlpack_device = interned("__dlpack_device__");
+  known->dlpack_options = nb::make_tuple(interned("max_version"));
+  known->dlpack_version = nb::make_tuple(1, 0);
   for (const DTypeRow& row : dtype_rows)
     if (!row.format.empty()) known->formats[row.format] = row.dtype;
   known->formats["l"] = DType::int64;  // NumPy's int64 on this platform
   known->formats["L"] = DType::uint64;
   return known;
-}
-
-Known& known() {
-  static Known* const all = make_known();
-  return *all;
-}
-
-nb::object attribute(nb::handle object, const nb::object& name) {
-  PyObject* value = PyObject_GetAttr(object.ptr(), name.ptr());
-  if (!value) throw nb::python_error();
-  return nb::steal(value);
-}
-
-nb::object asked(nb::handle object, const nb::object& method) {
-  PyObject* value = PyObject_CallMethodNoArgs(object.ptr(), method.ptr());
-  if (!value) throw nb::python_error();
-  return nb::steal(value);
 }
 
 // By the module and name of the type or one it derives from, so that no framework has to be imported to ask.
@@ -83,14 +61,130 @@ Kind find_kind(PyTypeObject* type, nb::handle object, const char* argument) {
                                      "; give a NumPy array, a torch or MindSpore tensor, or anything with DLPack or a buffer");
 }
 
+// A type that goes takes its row with it, before another can come to lie there.
 Kind kind_of(nb::handle object, const char* argument) {
   PyTypeObject* type = Py_TYPE(object.ptr());
   auto& kinds = known().kinds;
-  if (auto found = kinds.find(type); found != kinds.end()) return found->second;
+  if (auto found = kinds.find(type); found != kinds.end()) return found->second.kind;
   const Kind kind = find_kind(type, object, argument);
-  Py_INCREF(type);  // so that no other type comes to lie there
-  kinds[type] = kind;
+  const nb::object forget = nb::cpp_function([type](nb::handle) { known().kinds.erase(type); });
+  PyObject* reference = PyWeakref_NewRef(reinterpret_cast<PyObject*>(type), forget.ptr());
+  if (!reference) throw nb::python_error();
+  kinds[type] = {kind, nb::steal(reference)};
   return kind;
+}
+
+Shape shape_from(int dims, const int64_t* sizes) { return Shape(std::span(sizes, static_cast<size_t>(dims))); }
+
+class Buffer {
+ public:
+  explicit Buffer(nb::handle object) : filled_(PyObject_GetBuffer(object.ptr(), &view_, PyBUF_RECORDS_RO) == 0) {}
+  ~Buffer() {
+    if (filled_) PyBuffer_Release(&view_);
+  }
+  Buffer(const Buffer&) = delete;
+  explicit operator bool() const { return filled_; }
+  const Py_buffer& operator*() const { return view_; }
+
+ private:
+  Py_buffer view_;
+  bool filled_;
+};
+
+// "l" has eight bytes as this machine's own and four by the standard: the size says which.
+DType dtype_of_format(const Py_buffer& buffer, const Reading& reading) {
+  std::string_view text = buffer.format ? buffer.format : "B";
+  if (!text.empty() && (text[0] == '<' || text[0] == '=' || text[0] == '@')) text.remove_prefix(1);
+  if (buffer.itemsize == 4 && (text == "l" || text == "L")) text = text == "l" ? "i" : "I";
+  const auto found = known().formats.find(text);
+  if (found != known().formats.end() && static_cast<Py_ssize_t>(element_bytes(found->second)) == buffer.itemsize)
+    return found->second;
+  fail(ErrorCode::argument_type,
+       std::string(reading.argument) + " has elements of dtype " +
+           (nb::hasattr(reading.object, "dtype") ? shown(nb::object(reading.object.attr("dtype"))) : std::string(text)) +
+           ", which are no numbers that we know, or not in this machine's byte order");
+}
+
+const int64_t* longs(const Py_ssize_t* numbers) {
+  static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
+  return reinterpret_cast<const int64_t*>(numbers);
+}
+
+// Without an owner.
+Array read_exported(const Py_buffer& buffer, const Reading& reading, Kind kind) {
+  check_dims(buffer.ndim, reading.argument);
+  if (buffer.readonly && reading.access == Access::write) fail_read_only(reading.argument);
+  if (buffer.suboffsets)
+    fail(ErrorCode::argument_type, std::string(reading.argument) + " has its elements behind pointers; give a copy of it");
+  const TensorView view{buffer.buf, dtype_of_format(buffer, reading), shape_from(buffer.ndim, longs(buffer.shape)),
+                        buffer.readonly != 0};
+  if (buffer.strides && !is_contiguous(buffer.ndim, longs(buffer.shape), longs(buffer.strides), buffer.itemsize)) {
+    Layout original = layout_of(view);
+    std::copy_n(longs(buffer.strides), buffer.ndim, original.strides);
+    return through_copy(reading, kind, original);
+  }
+  Array array;
+  array.kind = kind;
+  array.view = view;
+  return array;
+}
+
+// ml_dtypes' bfloat16 and float8 have no letter in the buffer protocol: their bits are read as whole numbers.
+Array read_named(const Reading& reading) {
+  PyErr_Clear();
+  const DType dtype = dtype_of(reading.object.attr("dtype"), reading.argument);
+  nb::object bits = reading.object.attr("view")(element_bytes(dtype) == 2 ? "uint16" : "uint8");
+  Array array = read_array(bits, reading.argument, reading.access);
+  array.view.dtype = dtype;
+  return array;
+}
+
+// The buffer is let go of: the array keeps its memory.
+Array read_numpy(const Reading& reading) {
+  const Buffer buffer(reading.object);
+  if (!buffer) return read_named(reading);
+  Array array = read_exported(*buffer, reading, Kind::numpy);
+  if (!array.original) array.owner = nb::borrow(reading.object);
+  return array;
+}
+
+// What could be resized meanwhile is held by its buffer.
+Array read_buffer(const Reading& reading) {
+  nb::object exported = nb::steal(PyMemoryView_FromObject(reading.object.ptr()));
+  if (!exported.is_valid()) throw nb::python_error();
+  Array array = read_exported(*PyMemoryView_GET_BUFFER(exported.ptr()), reading, Kind::buffer);
+  if (!array.original) array.owner = std::move(exported);
+  return array;
+}
+
+Array read_kind(const Reading& reading) {
+  switch (kind_of(reading.object, reading.argument)) {
+    case Kind::numpy: return read_numpy(reading);
+    case Kind::torch: return read_torch(reading);
+    case Kind::mindspore: return read_mindspore(reading);
+    case Kind::dlpack: return read_dlpack(reading);
+    case Kind::buffer: return read_buffer(reading);
+  }
+  fail(ErrorCode::internal, "an array has a kind that is not there");
+}
+
+}  // namespace
+
+Known& known() {
+  static Known* const all = make_known();
+  return *all;
+}
+
+nb::object attribute(nb::handle object, const nb::object& name) {
+  PyObject* value = PyObject_GetAttr(object.ptr(), name.ptr());
+  if (!value) throw nb::python_error();
+  return nb::steal(value);
+}
+
+nb::object asked(nb::handle object, const nb::object& method) {
+  PyObject* value = PyObject_CallMethodNoArgs(object.ptr(), method.ptr());
+  if (!value) throw nb::python_error();
+  return nb::steal(value);
 }
 
 bool is_contiguous(int dims, const int64_t* shape, const int64_t* strides, int64_t element) {
@@ -107,197 +201,36 @@ bool is_contiguous(int dims, const int64_t* shape, const int64_t* strides, int64
   return false;
 }
 
-Shape shape_from(int dims, const int64_t* sizes) { return Shape(std::span(sizes, static_cast<size_t>(dims))); }
+void check_dims(int64_t dims, const char* argument) {
+  if (dims > max_dims)
+    fail(ErrorCode::argument, std::string(argument) + " has " + std::to_string(dims) + " dimensions; at most 8 are taken");
+}
 
-[[noreturn]] void fail_read_only(const char* argument) {
+void fail_read_only(const char* argument) {
   fail(ErrorCode::argument, std::string(argument) + " is read-only, and the call would write it");
 }
 
-// A copy in row order, of the same kind.
-Array through_copy(nb::handle object, const char* argument, Kind kind, Access access) {
-  nb::object copy = known().contiguous(object, access == Access::write);
-  Array array = read_array(copy, argument, Access::write);
+Array through_copy(const Reading& reading, Kind kind, const Layout& original) {
+  if (reading.access == Access::write && overlaps_itself(original))
+    fail(ErrorCode::argument, std::string(reading.argument) +
+                                  " has elements that are the same memory, as expand() or as_strided() makes them, and the call "
+                                  "would write them; give a copy of it");
+  const nb::object copy = known().contiguous(reading.object);
+  Array array = read_array(copy, reading.argument, Access::write);
   array.kind = kind;
-  if (access == Access::write) array.copied_from = nb::borrow(object);
+  array.original = std::make_unique<Layout>(original);
+  if (reading.access == Access::write) array.copied_from = nb::borrow(reading.object);
   return array;
 }
-
-class Buffer {
- public:
-  explicit Buffer(nb::handle object) : filled_(PyObject_GetBuffer(object.ptr(), &view_, PyBUF_RECORDS_RO) == 0) {}
-  ~Buffer() {
-    if (filled_) PyBuffer_Release(&view_);
-  }
-  Buffer(const Buffer&) = delete;
-  explicit operator bool() const { return filled_; }
-  const Py_buffer* operator->() const { return &view_; }
-
- private:
-  Py_buffer view_;
-  bool filled_;
-};
-
-DType dtype_of_format(const char* format, const char* argument, nb::handle object) {
-  std::string_view text = format ? format : "B";
-  if (!text.empty() && (text[0] == '<' || text[0] == '=' || text[0] == '@')) text.remove_prefix(1);
-  if (auto found = known().formats.find(text); found != known().formats.end()) return found->second;
-  fail(ErrorCode::argument_type,
-       std::string(argument) + " has elements of dtype " +
-           (nb::hasattr(object, "dtype") ? nb::cast<std::string>(nb::str(nb::object(object.attr("dtype")))) : std::string(text)) +
-           ", which are no numbers that we know, or not in this machine's byte order");
-}
-
-// ml_dtypes' bfloat16 and float8 have no letter in the buffer protocol: their bits are read as whole numbers.
-Array read_named(nb::handle object, const char* argument, Access access) {
-  PyErr_Clear();
-  const DType dtype = dtype_of(object.attr("dtype"), argument);
-  nb::object bits = object.attr("view")(element_bytes(dtype) == 2 ? "uint16" : "uint8");
-  Array array = read_array(bits, argument, access);
-  array.view.dtype = dtype;
-  return array;
-}
-
-Array read_buffer(nb::handle object, const char* argument, Access access, Kind kind) {
-  Buffer buffer(object);
-  if (!buffer && kind == Kind::numpy) return read_named(object, argument, access);
-  if (!buffer) throw nb::python_error();
-  if (buffer->ndim > max_dims)
-    fail(ErrorCode::argument,
-         std::string(argument) + " has " + std::to_string(buffer->ndim) + " dimensions; at most 8 are taken");
-  Array array;
-  array.kind = kind;
-  if (buffer->readonly && access == Access::write) fail_read_only(argument);
-  array.view = {buffer->buf, dtype_of_format(buffer->format, argument, object),
-                shape_from(buffer->ndim, reinterpret_cast<const int64_t*>(buffer->shape)), buffer->readonly != 0};
-  static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
-  if (!is_contiguous(buffer->ndim, reinterpret_cast<const int64_t*>(buffer->shape),
-                     reinterpret_cast<const int64_t*>(buffer->strides), buffer->itemsize))
-    return through_copy(object, argument, kind, access);
-  // The buffer is let go of: the object keeps its memory. One that could be resized meanwhile is held by its buffer.
-  array.owner = kind == Kind::numpy ? nb::borrow(object) : nb::steal(PyMemoryView_FromObject(object.ptr()));
-  if (!array.owner.is_valid()) throw nb::python_error();
-  return array;
-}
-
-DType known_dtype(nb::handle dtype, const char* argument) {
-  auto& dtypes = known().dtypes;
-  if (auto found = dtypes.find(dtype.ptr()); found != dtypes.end()) return found->second;
-  const DType found = dtype_of(dtype, argument);
-  dtypes[dtype.inc_ref().ptr()] = found;  // there are few, and they live for ever
-  return found;
-}
-
-// A contiguous tensor of torch or MindSpore, which have the same names for what is asked here.
-Array read_pointer(nb::handle object, const char* argument, Kind kind) {
-  const Known& names = known();
-  const nb::object shape = attribute(object, names.shape);  // a tuple
-  const Py_ssize_t dims = PyTuple_Size(shape.ptr());
-  if (dims > max_dims)
-    fail(ErrorCode::argument, std::string(argument) + " has " + std::to_string(dims) + " dimensions; at most 8 are taken");
-  int64_t sizes[max_dims];
-  for (Py_ssize_t dim = 0; dim < dims; ++dim) sizes[dim] = PyLong_AsLongLong(PyTuple_GET_ITEM(shape.ptr(), dim));
-  if (PyErr_Occurred()) throw nb::python_error();
-  Array array;
-  array.kind = kind;
-  array.view = {PyLong_AsVoidPtr(asked(object, names.data_ptr).ptr()), known_dtype(attribute(object, names.dtype), argument),
-                shape_from(static_cast<int>(dims), sizes)};
-  if (PyErr_Occurred()) throw nb::python_error();
-  array.owner = nb::borrow(object);
-  return array;
-}
-
-bool is_true(nb::handle value) { return value.ptr() == Py_True; }
-
-void learn_torch(Known& names) {
-  const nb::tuple parts = nb::borrow<nb::tuple>(names.torch_parts());
-  names.dense = parts[0];
-  names.increment_version = parts[1];
-}
-
-std::string attribute_text(nb::handle object, const nb::object& name) {
-  return nb::cast<std::string>(nb::str(attribute(object, name)));
-}
-
-Array read_torch(nb::handle object, const char* argument, Access access) {
-  Known& names = known();
-  if (!names.dense.is_valid()) learn_torch(names);
-  if (!is_true(attribute(object, names.is_cpu)))
-    fail(ErrorCode::argument,
-         std::string(argument) + " is on device " + attribute_text(object, names.device) + "; Unisono takes CPU tensors");
-  if (!attribute(object, names.layout).is(names.dense))
-    fail(ErrorCode::argument,
-         std::string(argument) + " has layout " + attribute_text(object, names.layout) + "; dense tensors are taken");
-  if (!is_true(asked(object, names.is_contiguous)) || is_true(asked(object, names.is_conj)) ||
-      is_true(asked(object, names.is_neg)))
-    return through_copy(object, argument, Kind::torch, access);
-  if (access == Access::write) names.increment_version(nb::make_tuple(object));
-  return read_pointer(object, argument, Kind::torch);
-}
-
-DType dtype_of_dlpack(const dlpack::DataType& type, const char* argument) {
-  for (const DTypeRow& row : dtype_rows)
-    if (row.dlpack_code == type.code && row.dlpack_bits == type.bits && type.lanes == 1) return row.dtype;
-  fail(ErrorCode::argument_type, std::string(argument) + " has elements that we do not know: DLPack type " +
-                                     std::to_string(type.code) + " of " + std::to_string(type.bits) + " bits");
-}
-
-nb::tuple tuple_of(const int64_t* numbers, int count) {
-  nb::list list;
-  for (int index = 0; index < count; ++index) list.append(numbers[index]);
-  return nb::tuple(list);
-}
-
-// The capsule stays as it is: it keeps the memory, and gives it back when it goes.
-Array read_dlpack(nb::handle object, const char* argument, Access access) {
-  const nb::object where = asked(object, known().dlpack_device);
-  if (nb::cast<int>(where[0]) != dlpack::cpu)
-    fail(ErrorCode::argument, std::string(argument) + " is not in this machine's main memory, says DLPack; move it there first");
-  nb::object capsule = asked(object, known().dlpack);
-  const auto* managed = static_cast<const dlpack::ManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
-  if (!managed) throw nb::python_error();
-  const dlpack::Tensor& tensor = managed->tensor;
-  if (tensor.dims > max_dims)
-    fail(ErrorCode::argument, std::string(argument) + " has " + std::to_string(tensor.dims) + " dimensions; at most 8 are taken");
-  const DType dtype = dtype_of_dlpack(tensor.dtype, argument);
-  std::byte* data = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
-  if (tensor.strides && !is_contiguous(tensor.dims, tensor.shape, tensor.strides, 1)) {
-    const nb::object bits = known().strided(capsule, reinterpret_cast<uintptr_t>(data), element_bytes(dtype),
-                                            tuple_of(tensor.shape, tensor.dims), tuple_of(tensor.strides, tensor.dims));
-    Array array = through_copy(bits, argument, Kind::dlpack, access);
-    array.view.dtype = dtype;
-    return array;
-  }
-  Array array;
-  array.kind = Kind::dlpack;
-  array.view = {data, dtype, shape_from(tensor.dims, tensor.shape)};
-  array.owner = std::move(capsule);
-  return array;
-}
-
-// data_ptr() returns once MindSpore has done all that it has under way: what computes this tensor, and what still reads it.
-// asnumpy() would wait too, but copies a tensor that is part of another.
-Array read_mindspore(nb::handle object, const char* argument, Access access) {
-  const Known& names = known();
-  if (const auto device = nb::cast<std::string>(attribute(object, names.device)); !device.starts_with("CPU"))
-    fail(ErrorCode::argument, std::string(argument) + " is on device " + device + "; Unisono takes CPU tensors");
-  if (is_true(attribute(object, names.has_init))) object.attr("init_data")();  // made of an initializer, and not yet computed
-  if (!is_true(asked(object, names.is_contiguous))) return through_copy(object, argument, Kind::mindspore, access);
-  return read_pointer(object, argument, Kind::mindspore);
-}
-
-}  // namespace
 
 void prepare_arrays() { known(); }
 
 Array read_array(nb::handle object, const char* argument, Access access) {
   try {
-    const Kind kind = kind_of(object, argument);
-    Array array = kind == Kind::torch       ? read_torch(object, argument, access)
-                  : kind == Kind::dlpack    ? read_dlpack(object, argument, access)
-                  : kind == Kind::mindspore ? read_mindspore(object, argument, access)
-                                            : read_buffer(object, argument, access, kind);
+    Array array = read_kind({object, argument, access});
     array.given = nb::borrow(object);
     array.written = access == Access::write;
+    array.argument = argument;
     return array;
   } catch (nb::python_error& error) {
     fail_because(error, argument);
@@ -325,11 +258,36 @@ void copy_back(const Array& array) {
   if (array.copied_from) known().copy_into(array.copied_from, array.owner);
 }
 
+bool is_any_copied(const std::vector<Array>& arrays) {
+  for (const Array& array : arrays)
+    if (array.original) return true;
+  return false;
+}
+
+void check_apart(const std::vector<Array>& arrays, const OwnParts& own) {
+  const auto layout = [](const Array& array) { return array.original ? *array.original : layout_of(array.view); };
+  const auto are_own = [&](size_t first, size_t second) {
+    if (first < own.first || second < own.second || first - own.first != second - own.second) return false;
+    if (first - own.first >= own.count) return false;
+    const Layout one = layout(arrays[first]), other = layout(arrays[second]);
+    return one.shape.count() < other.shape.count() ? is_part(one, other, own.index) : is_part(other, one, own.index);
+  };
+  for (size_t second = 1; second < arrays.size(); ++second)
+    for (size_t first = 0; first < second; ++first) {
+      const Array &one = arrays[first], &other = arrays[second];
+      if ((!one.written && !other.written) || (!one.original && !other.original)) continue;
+      if (!overlap(layout(one), layout(other)) || are_own(first, second)) continue;
+      if (std::string_view(one.argument) == other.argument)
+        fail(ErrorCode::argument, std::string("two tensors of ") + one.argument + " overlap in memory");
+      fail(ErrorCode::argument, std::string(one.argument) + " and " + other.argument + " overlap in memory");
+    }
+}
+
 DType dtype_of(nb::handle object, const char* argument) {
   const nb::object text = nb::hasattr(object, "name")       ? nb::object(object.attr("name"))
                           : nb::isinstance<nb::str>(object) ? nb::borrow(object)
                                                             : nb::object(nb::repr(object));  // "mindspore.float32"
-  auto name = nb::cast<std::string>(nb::str(text));
+  std::string name = shown(text);
   if (const size_t dot = name.rfind('.'); dot != std::string::npos) name = name.substr(dot + 1);
   if (nb::isinstance<nb::type_object>(object)) name = nb::cast<std::string>(nb::str(object.attr("__name__")));  // numpy.float32
   if (name == "bool_" || name == "bool") return DType::boolean;

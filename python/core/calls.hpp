@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,50 +31,93 @@ class Released {
   PyThreadState* state_;
 };
 
-// Calls without the GIL. A signal may have been handled meanwhile and have raised: that comes first.
+template <typename Function>
+auto without_gil(Function function) {
+  Released released;
+  return function();
+}
+
+void forget_finished();  // lets go of what dropped works held and no longer need, their results copied back
+
+// After each call: a signal may have been handled meanwhile and have raised, which comes first.
+inline void after_call() {
+  if (PyErr_Occurred()) throw nb::python_error();
+  forget_finished();
+}
+
 template <typename Function>
 auto released(Function function) {
-  auto result = [&] {
-    Released without_gil;
-    return function();
-  }();
-  if (PyErr_Occurred()) throw nb::python_error();
+  auto result = without_gil(function);
+  after_call();
   return result;
 }
 
 // What an asynchronous call returns; it holds the arrays until the call is over, and when it is dropped before, others do.
+// Results that were made in copies are copied back by whoever first learns that the call is over.
 class PythonWork {
  public:
-  PythonWork(WorkPtr work, std::vector<Array> arrays, nb::object result = {});
+  PythonWork(WorkPtr work, std::vector<Array> arrays);
   ~PythonWork();
   PythonWork(const PythonWork&) = delete;
 
   bool wait(nb::handle timeout);
-  bool is_completed() const { return !work_ || work_->is_completed(); }
-  bool is_success() const { return !work_ || work_->is_success(); }
-  nb::object exception() const;  // None while it runs and after success
-  nb::object result();           // the tensors that it wrote, once it is over
-  int source_rank() const { return work_ ? work_->source_rank() : -1; }
+  bool is_completed();
+  bool is_success() { return is_completed() && work_->is_success(); }
+  nb::object exception();  // None while it runs and after success
+  nb::object result();     // the tensors that it wrote, once it is over
+  int source_rank() const { return work_->source_rank(); }
+
+  // For Python's garbage collector. While the call runs nobody is told what it holds, so that nothing of it is cleared.
+  PythonWork& work() { return *this; }
+  int traverse(visitproc visit, void* argument) const;
+  void settle();  // as is_completed(); whatever it raises is only shown
+  void clear();
 
  private:
-  void finish();  // copies back what has to be, once
+  void finish();  // copies back what has to be, and lets go of what only the call needed; once
 
   WorkPtr work_;
-  std::vector<Array> arrays_;
-  nb::object result_;
+  std::vector<Array> arrays_;         // until it is finished
+  std::vector<nb::object> results_;  // then
+  bool finished_ = false;
+  std::recursive_mutex finishing_;  // of threads that wait for the same call, one copies
 };
 
-void forget_finished();  // lets go of what dropped works held and no longer need
+// What makes a class that has such a work() known to the garbage collector.
+template <typename Class>
+struct Collected {
+  static int traverse(PyObject* self, visitproc visit, void* argument) {
+    if (const int stop = visit(reinterpret_cast<PyObject*>(Py_TYPE(self)), argument)) return stop;
+    return nb::inst_ready(self) ? nb::inst_ptr<Class>(self)->work().traverse(visit, argument) : 0;
+  }
+  static int clear(PyObject* self) {
+    if (nb::inst_ready(self)) nb::inst_ptr<Class>(self)->work().clear();
+    return 0;
+  }
+  static void finalize(PyObject* self) {
+    if (nb::inst_ready(self)) nb::inst_ptr<Class>(self)->work().settle();
+  }
+  static const PyType_Slot* slots() {
+    static const PyType_Slot all[] = {{Py_tp_traverse, reinterpret_cast<void*>(&traverse)},
+                                      {Py_tp_clear, reinterpret_cast<void*>(&clear)},
+                                      {Py_tp_finalize, reinterpret_cast<void*>(&finalize)},
+                                      {0, nullptr}};
+    return all;
+  }
+};
+
 nb::object exception_of(const Status& status);
-// Performs a call of the distributed dialect on arrays: None, or a Work where the call returned one.
+
+// Performs a call of the distributed dialect on arrays: None, or a Work where the call returned one. It is made before anything
+// can be raised, for it keeps the arrays of a call that is under way.
 template <typename Function>
 nb::object perform(std::vector<Array>&& arrays, Function function) {
-  WorkPtr work = released(function);
-  if (!work) {
-    for (const Array& array : arrays) copy_back(array);
-    return nb::none();
-  }
-  return nb::cast(new PythonWork(std::move(work), std::move(arrays)), nb::rv_policy::take_ownership);
+  std::unique_ptr<PythonWork> made;
+  if (WorkPtr work = without_gil(function)) made = std::make_unique<PythonWork>(std::move(work), std::move(arrays));
+  after_call();
+  if (made) return nb::cast(made.release(), nb::rv_policy::take_ownership);
+  for (const Array& array : arrays) copy_back(array);
+  return nb::none();
 }
 
 // Tells the others that this rank refuses the call, and throws `why`.
@@ -123,6 +168,18 @@ enum class IfAbsent { fail, first_rank };
 Place place_of(const Given& given, IfAbsent if_absent);
 std::vector<Array> read_one(nb::handle tensor, const char* argument, Access access);
 std::vector<Array> read_two(nb::handle output, const char* output_argument, nb::handle input, const char* input_argument);
+
+// What is left to do with the arrays of a call. `own` returns the OwnParts that it allows, for so many arrays.
+template <typename Own>
+std::vector<Array> checked(std::vector<Array>&& arrays, bool async_op, Own own) {
+  if (is_any_copied(arrays)) check_apart(arrays, own(arrays.size()));
+  if (async_op) hold_storages(arrays);
+  return std::move(arrays);
+}
+OwnParts own_parts(const GroupHandle& group, size_t count);  // of so many outputs, each before its input or behind it
+inline std::vector<Array> checked(std::vector<Array>&& arrays, bool async_op) {
+  return checked(std::move(arrays), async_op, [](size_t) { return OwnParts(); });
+}
 
 void bind_errors(nb::module_& module);
 void bind_works(nb::module_& module);

@@ -1,4 +1,6 @@
 // The collectives of the distributed dialect. Each reads its parameters, calls without the GIL, and returns None or a Work.
+#include <algorithm>
+
 #include "python/core/calls.hpp"
 
 namespace unisono::python {
@@ -8,12 +10,24 @@ using distributed::Options;
 using distributed::ReduceOptions;
 using nb::handle;
 
+// Of a list with an element for each rank, before one array more: this rank's element may be that array.
+OwnParts own_element(const GroupHandle& group, size_t count) {
+  const int me = distributed::get_rank(group);
+  const size_t element = static_cast<size_t>(std::max(me, 0));
+  return {.index = 0, .first = element, .second = count - 1, .count = element + 1 < count ? 1U : 0U};
+}
+
+// Whether this rank is the root, and so gives or takes. The library looks whether there is such a rank.
+bool is_root(const Place& place, const GroupHandle& group) {
+  return place.group_root ? *place.group_root == distributed::get_rank(group) : *place.root == distributed::get_rank();
+}
+
 nb::object all_reduce(handle tensor, handle op, handle group, handle async_op) {
   ReduceOptions options{.group = group_of(group)};
   std::vector<Array> arrays = arguments(Collective::all_reduce, options.group, [&] {
     options.async_op = flag_of(async_op, "async_op");
     options.op = op_of(op);
-    return read_one(tensor, "tensor", Access::write);
+    return checked(read_one(tensor, "tensor", Access::write), options.async_op);
   });
   const TensorView view = arrays[0].view;
   return perform(std::move(arrays), [&] { return distributed::all_reduce(view, options); });
@@ -25,7 +39,7 @@ nb::object scan(handle tensor, handle op, handle group, handle async_op) {
   std::vector<Array> arrays = arguments(kind, options.group, [&] {
     options.async_op = flag_of(async_op, "async_op");
     options.op = op_of(op);
-    return read_one(tensor, "tensor", Access::write);
+    return checked(read_one(tensor, "tensor", Access::write), options.async_op);
   });
   const TensorView view = arrays[0].view;
   return perform(std::move(arrays), [&] {
@@ -39,7 +53,7 @@ nb::object all_gather(handle tensor_list, handle tensor, handle group, handle as
     options.async_op = flag_of(async_op, "async_op");
     std::vector<Array> all = read_arrays(tensor_list, "tensor_list", Access::write);
     all.push_back(read_array(tensor, "tensor", Access::read));
-    return all;
+    return checked(std::move(all), options.async_op, [&](size_t count) { return own_element(options.group, count); });
   });
   std::vector<TensorView> views = views_of(arrays);
   const TensorView input = views.back();
@@ -51,7 +65,8 @@ nb::object all_gather_into_tensor(handle output, handle input, handle group, han
   Options options{.group = group_of(group)};
   std::vector<Array> arrays = arguments(Collective::all_gather, options.group, [&] {
     options.async_op = flag_of(async_op, "async_op");
-    return read_two(output, "output_tensor", input, "input_tensor");
+    return checked(read_two(output, "output_tensor", input, "input_tensor"), options.async_op,
+                   [&](size_t) { return own_parts(options.group, 1); });
   });
   const TensorView to = arrays[0].view, from = arrays[1].view;
   return perform(std::move(arrays), [&] { return distributed::all_gather_into_tensor(to, from, options); });
@@ -64,7 +79,7 @@ nb::object reduce_scatter(handle output, handle input_list, handle op, handle gr
     options.op = op_of(op);
     std::vector<Array> all = read_arrays(input_list, "input_list", Access::read);
     all.push_back(read_array(output, "output", Access::write));
-    return all;
+    return checked(std::move(all), options.async_op, [&](size_t count) { return own_element(options.group, count); });
   });
   std::vector<TensorView> views = views_of(arrays);
   const TensorView to = views.back();
@@ -77,7 +92,8 @@ nb::object reduce_scatter_tensor(handle output, handle input, handle op, handle 
   std::vector<Array> arrays = arguments(Collective::reduce_scatter, options.group, [&] {
     options.async_op = flag_of(async_op, "async_op");
     options.op = op_of(op);
-    return read_two(output, "output", input, "input");
+    return checked(read_two(output, "output", input, "input"), options.async_op,
+                   [&](size_t) { return own_parts(options.group, 1); });
   });
   const TensorView to = arrays[0].view, from = arrays[1].view;
   return perform(std::move(arrays), [&] { return distributed::reduce_scatter_tensor(to, from, options); });
@@ -89,7 +105,7 @@ nb::object reduce(handle tensor, handle op, const GroupHandle& group, const Give
   std::vector<Array> arrays = arguments(Collective::reduce, group, [&] {
     place = place_of(given, IfAbsent::fail);
     options.op = op_of(op);
-    return read_one(tensor, "tensor", Access::write);
+    return checked(read_one(tensor, "tensor", is_root(place, group) ? Access::write : Access::read), place.async_op);
   });
   options.async_op = place.async_op;
   options.group_dst = place.group_root;
@@ -101,7 +117,7 @@ nb::object broadcast(handle tensor, const GroupHandle& group, const Given& given
   Place place;
   std::vector<Array> arrays = arguments(Collective::broadcast, group, [&] {
     place = place_of(given, IfAbsent::fail);
-    return read_one(tensor, "tensor", Access::write);
+    return checked(read_one(tensor, "tensor", is_root(place, group) ? Access::read : Access::write), place.async_op);
   });
   const distributed::BroadcastOptions options{
       .src = place.root.value_or(0), .group = group, .async_op = place.async_op, .group_src = place.group_root};
@@ -115,7 +131,7 @@ nb::object scatter(handle tensor, handle scatter_list, const GroupHandle& group,
     place = place_of(given, IfAbsent::first_rank);
     std::vector<Array> all = read_arrays_or_none(scatter_list, "scatter_list", Access::read);
     all.push_back(read_array(tensor, "tensor", Access::write));
-    return all;
+    return checked(std::move(all), place.async_op, [&](size_t count) { return own_element(group, count); });
   });
   const distributed::ScatterOptions options{
       .src = place.root.value_or(0), .group = group, .async_op = place.async_op, .group_src = place.group_root};
@@ -131,7 +147,7 @@ nb::object gather(handle tensor, handle gather_list, const GroupHandle& group, c
     place = place_of(given, IfAbsent::first_rank);
     std::vector<Array> all = read_arrays_or_none(gather_list, "gather_list", Access::write);
     all.push_back(read_array(tensor, "tensor", Access::read));
-    return all;
+    return checked(std::move(all), place.async_op, [&](size_t count) { return own_element(group, count); });
   });
   const distributed::GatherOptions options{
       .dst = place.root.value_or(0), .group = group, .async_op = place.async_op, .group_dst = place.group_root};
@@ -183,6 +199,10 @@ std::vector<Array> read_two(handle output, const char* output_argument, handle i
   arrays.push_back(read_array(output, output_argument, Access::write));
   arrays.push_back(read_array(input, input_argument, Access::read));
   return arrays;
+}
+
+OwnParts own_parts(const GroupHandle& group, size_t count) {
+  return {.index = distributed::get_rank(group), .first = 0, .second = count, .count = count};
 }
 
 Place place_of(const Given& given, IfAbsent if_absent) {

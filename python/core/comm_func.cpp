@@ -9,18 +9,21 @@ namespace {
 using comm_func::TensorAndHandle;
 using nb::handle;
 
-// The functions that return a tensor and a handle. `rest` reads the other parameters; what is wrong with any is told to the
-// others. The handle is made first: it keeps the input of a call that is under way if the result then cannot be shown.
+// The functions that return a tensor and a handle. `rest` reads the other parameters, and returns async_op; what is wrong
+// with any is told to the others. The handle is made first: it keeps the input of a call that is under way if the result then
+// cannot be shown.
 template <typename Rest, typename Function>
 nb::tuple pair_of(Collective kind, const std::string& group, handle tensor, Rest rest, Function function) {
   std::vector<Array> arrays = arguments(kind, group, [&] {
-    rest();
-    return read_one(tensor, "tensor", Access::read);
+    const bool async_op = rest();
+    return checked(read_one(tensor, "tensor", Access::read), async_op);
   });
-  const Kind kind_of_result = arrays[0].kind;
-  TensorAndHandle made = released([&] { return function(arrays[0].view); });
-  nb::object under_way = handle_of(std::move(made.second), std::move(arrays));
-  return nb::make_tuple(array_of(kind_of_result, made.first), under_way);
+  const Kind given = arrays[0].kind;
+  TensorAndHandle made = without_gil([&] { return function(arrays[0].view); });
+  std::unique_ptr<PythonHandle> pending = handle_of(std::move(made.second), std::move(arrays));
+  after_call();
+  const nb::object output = array_of(given, made.first);
+  return nb::make_tuple(output, object_of(std::move(pending)));
 }
 
 // Those that return a tensor.
@@ -40,14 +43,14 @@ nb::tuple reducing(handle tensor, handle op, handle group, handle async_op) {
   comm_func::ReduceOptions options{.group = group_name_of(group)};
   const auto rest = [&] {
     options.op = op_of(op);
-    options.async_op = flag_of(async_op, "async_op");
+    return options.async_op = flag_of(async_op, "async_op");
   };
   return pair_of(kind, options.group, tensor, rest, [&](const TensorView& view) { return function(view, options); });
 }
 
 nb::tuple all_gather_into_tensor(handle tensor, handle group, handle async_op) {
   comm_func::Options options{.group = group_name_of(group)};
-  const auto rest = [&] { options.async_op = flag_of(async_op, "async_op"); };
+  const auto rest = [&] { return options.async_op = flag_of(async_op, "async_op"); };
   return pair_of(Collective::all_gather, options.group, tensor, rest,
                  [&](const TensorView& view) { return comm_func::all_gather_into_tensor(view, options); });
 }
@@ -85,7 +88,7 @@ nb::tuple all_to_all_single(handle tensor, handle group, const Exchange& given) 
     shape = shape_of(given.output_shape, "output_shape");
     options.output_split_sizes = longs_or_none(given.output_splits, "output_split_sizes");
     options.input_split_sizes = longs_or_none(given.input_splits, "input_split_sizes");
-    options.async_op = flag_of(given.async_op, "async_op");
+    return options.async_op = flag_of(given.async_op, "async_op");
   };
   return pair_of(Collective::all_to_all, options.group, tensor, rest, [&](const TensorView& view) {
     return comm_func::all_to_all_single_with_output_shape(shape, view, options);
@@ -99,16 +102,17 @@ nb::tuple all_to_all(handle shapes, handle list, handle group, handle async_op) 
     options.async_op = flag_of(async_op, "async_op");
     for (handle shape : list_of(shapes, "output_shape_list", "shapes"))
       output_shapes.push_back(shape_of(shape, "output_shape_list"));
-    return read_arrays(list, "input_tensor_list", Access::read);
+    return checked(read_arrays(list, "input_tensor_list", Access::read), options.async_op);
   });
   const std::vector<TensorView> views = views_of(arrays);
-  comm_func::TensorsAndHandle made =
-      released([&] { return comm_func::all_to_all_with_output_shape(output_shapes, views, options); });
   const Kind kind = arrays.empty() ? Kind::numpy : arrays[0].kind;
-  nb::object under_way = handle_of(std::move(made.second), std::move(arrays));
+  comm_func::TensorsAndHandle made =
+      without_gil([&] { return comm_func::all_to_all_with_output_shape(output_shapes, views, options); });
+  std::unique_ptr<PythonHandle> pending = handle_of(std::move(made.second), std::move(arrays));
+  after_call();
   nb::list outputs;
   for (const Tensor& tensor : made.first) outputs.append(array_of(kind, tensor));
-  return nb::make_tuple(nb::tuple(outputs), under_way);
+  return nb::make_tuple(nb::tuple(outputs), object_of(std::move(pending)));
 }
 
 // A list of rows, or all rows in one.
@@ -134,11 +138,13 @@ nb::object all_to_all_v_c(handle output, handle input, handle matrix, handle gro
     } catch (nb::python_error& error) {
       fail_because(error, "send_count_matrix");
     }
-    return read_two(output, "output", input, "input");
+    return checked(read_two(output, "output", input, "input"), options.async_op);
   });
-  CommHandlePtr made = released([&] { return comm_func::all_to_all_v_c(arrays[0].view, arrays[1].view, counts, options); });
-  if (!made) copy_back(arrays[0]);
-  return handle_of(std::move(made), std::move(arrays));
+  CommHandlePtr made = without_gil([&] { return comm_func::all_to_all_v_c(arrays[0].view, arrays[1].view, counts, options); });
+  std::unique_ptr<PythonHandle> pending = handle_of(std::move(made), std::move(arrays));
+  after_call();
+  if (!pending) copy_back(arrays[0]);
+  return object_of(std::move(pending));
 }
 
 void bind_exchanges(nb::module_& module) {
@@ -154,7 +160,7 @@ void bind_exchanges(nb::module_& module) {
 
 void bind_comm_func(nb::module_& parent) {
   nb::module_ module = parent.def_submodule("comm_func");
-  nb::class_<PythonHandle>(module, "CommHandle",
+  nb::class_<PythonHandle>(module, "CommHandle", nb::type_slots(Collected<PythonHandle>::slots()),
                            "What an asynchronous call returns beside its tensor: wait for it before you read that.")
       .def(
           "wait", &PythonHandle::wait, nb::arg("timeout").none() = nb::none(),

@@ -1,4 +1,4 @@
-// The layout of what a DLPack capsule named "dltensor" points to, as its specification gives it.
+// The layout of what DLPack's capsules "dltensor" and "dltensor_versioned" point to, as its specification gives it.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,16 @@ struct ManagedTensor {
   Tensor tensor;
   void* context;
   void (*deleter)(ManagedTensor*);
+};
+
+inline constexpr uint64_t flag_read_only = 1, flag_is_copied = 2;
+
+struct VersionedTensor {
+  uint32_t major, minor;
+  void* context;
+  void (*deleter)(VersionedTensor*);
+  uint64_t flags;
+  Tensor tensor;
 };
 
 }  // namespace unisono::python::dlpack

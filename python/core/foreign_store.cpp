@@ -26,8 +26,7 @@ Status status_of(nb::python_error& error) {
     error.restore();
     return {ErrorCode::revoked, "this rank was interrupted while it used a store"};
   }
-  return {ErrorCode::store_lost, "the store that was given failed: " + type_text(error.value()) + ": " +
-                                     nb::cast<std::string>(nb::str(error.value()))};
+  return {ErrorCode::store_lost, "the store that was given failed: " + type_text(error.value()) + ": " + shown(error.value())};
 }
 
 class ForeignStore final : public Store {
@@ -70,7 +69,7 @@ class ForeignStore final : public Store {
   bool has(const std::string& name) const {
     nb::list keys;
     keys.append(key(name));
-    return nb::cast<bool>(store_.attr("check")(keys));
+    return flag_of(store_.attr("check")(keys), "what the store's check() returned");
   }
 
   StoreAnswer answer(const StoreRequest& request) const {
@@ -81,14 +80,15 @@ class ForeignStore final : public Store {
         return {.found = true, .value = bytes_of(store_.attr("get")(name), "what the store's get() returned")};
       case Kind::check: return {.found = has(request.key)};
       case Kind::set: return store_.attr("set")(name, bytes(request.value)), StoreAnswer{};
-      case Kind::add: return {.number = nb::cast<int64_t>(store_.attr("add")(name, request.amount))};
+      case Kind::add: return {.number = long_of(store_.attr("add")(name, request.amount), "what the store's add() returned")};
       case Kind::append: return store_.attr("append")(name, bytes(request.value)), StoreAnswer{};
       case Kind::compare_set: {
         const nb::object now = store_.attr("compare_set")(name, text(request.expected), text(request.value));
         return {.value = bytes_of(now, "what the store's compare_set() returned")};
       }
-      case Kind::delete_key: return {.found = nb::cast<bool>(store_.attr("delete_key")(name))};
-      case Kind::num_keys: return {.number = nb::cast<int64_t>(store_.attr("num_keys")())};
+      case Kind::delete_key:
+        return {.found = flag_of(store_.attr("delete_key")(name), "what the store's delete_key() returned")};
+      case Kind::num_keys: return {.number = long_of(store_.attr("num_keys")(), "what the store's num_keys() returned")};
     }
     fail(ErrorCode::internal, "a store was asked for something that is not there");
   }
@@ -105,6 +105,8 @@ class ForeignStore final : public Store {
       return true;
     } catch (nb::python_error& error) {
       return status_of(error);
+    } catch (const Error& error) {
+      return error.status();
     }
   }
 

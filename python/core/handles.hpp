@@ -22,18 +22,22 @@ class WorkOfHandle final : public Work {
 class PythonHandle {
  public:
   PythonHandle(CommHandlePtr handle, std::vector<Array> arrays)
-      : work_(handle ? std::make_shared<WorkOfHandle>(std::move(handle)) : nullptr, std::move(arrays)) {}
+      : work_(std::make_shared<WorkOfHandle>(std::move(handle)), std::move(arrays)) {}
   void wait(nb::handle timeout) { work_.wait(timeout); }
-  bool is_completed() const { return work_.is_completed(); }
-  nb::object exception() const { return work_.exception(); }
+  bool is_completed() { return work_.is_completed(); }
+  nb::object exception() { return work_.exception(); }
+  PythonWork& work() { return work_; }
 
  private:
   PythonWork work_;
 };
 
-inline nb::object handle_of(CommHandlePtr handle, std::vector<Array> arrays) {
-  if (!handle) return nb::none();
-  return nb::cast(new PythonHandle(std::move(handle), std::move(arrays)), nb::rv_policy::take_ownership);
+// To be made as soon as the call has been, for it keeps the arrays. Null where the call is over.
+inline std::unique_ptr<PythonHandle> handle_of(CommHandlePtr handle, std::vector<Array>&& arrays) {
+  return handle ? std::make_unique<PythonHandle>(std::move(handle), std::move(arrays)) : nullptr;
+}
+inline nb::object object_of(std::unique_ptr<PythonHandle> handle) {
+  return handle ? nb::cast(handle.release(), nb::rv_policy::take_ownership) : nb::none();
 }
 
 void bind_letters_by_name(nb::module_& module);

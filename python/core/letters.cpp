@@ -46,14 +46,14 @@ Rank recv(handle tensor, handle src, handle group, handle tag, handle group_src)
 
 nb::object isend(handle tensor, handle dst, handle group, handle tag, handle group_dst) {
   const Letter letter = letter_of({"dst", dst, group, tag, group_dst}, true);
-  std::vector<Array> arrays = read_one(tensor, "tensor", Access::read);
+  std::vector<Array> arrays = checked(read_one(tensor, "tensor", Access::read), true);
   const TensorView view = arrays[0].view;
   return perform(std::move(arrays), [&] { return distributed::isend(view, letter.peer.value_or(0), letter.options); });
 }
 
 nb::object irecv(handle tensor, handle src, handle group, handle tag, handle group_src) {
   const Letter letter = letter_of({"src", src, group, tag, group_src}, false);
-  std::vector<Array> arrays = read_one(tensor, "tensor", Access::write);
+  std::vector<Array> arrays = checked(read_one(tensor, "tensor", Access::write), true);
   const TensorView view = arrays[0].view;
   return perform(std::move(arrays), [&] { return distributed::irecv(view, letter.peer, letter.options); });
 }
@@ -71,13 +71,17 @@ nb::list batch_isend_irecv(handle operations) {
     letters.push_back({.op = sends ? distributed::P2POp::Kind::isend : distributed::P2POp::Kind::irecv,
                        .tensor = arrays.back().view, .peer = letter.peer, .options = letter.options});
   }
-  std::vector<WorkPtr> works = released([&] { return distributed::batch_isend_irecv(letters); });
-  nb::list result;
+  hold_storages(arrays);
+  std::vector<WorkPtr> works = without_gil([&] { return distributed::batch_isend_irecv(letters); });
+  std::vector<std::unique_ptr<PythonWork>> made;
   for (size_t index = 0; index < works.size(); ++index) {
     std::vector<Array> own;
     own.push_back(std::move(arrays[index]));
-    result.append(nb::cast(new PythonWork(std::move(works[index]), std::move(own)), nb::rv_policy::take_ownership));
+    made.push_back(std::make_unique<PythonWork>(std::move(works[index]), std::move(own)));
   }
+  after_call();
+  nb::list result;
+  for (std::unique_ptr<PythonWork>& work : made) result.append(nb::cast(work.release(), nb::rv_policy::take_ownership));
   return result;
 }
 

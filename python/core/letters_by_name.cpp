@@ -24,19 +24,23 @@ nb::object recv(handle tensor, handle src, handle group, handle tag) {
 nb::object isend(handle tensor, handle dst, handle group, handle tag) {
   const std::string name = group_name_of(group);
   const int peer = whole_of(dst, "dst"), mark = whole_of(tag, "tag");
-  std::vector<Array> arrays = read_one(tensor, "tensor", Access::read);
-  CommHandlePtr made = released([&] { return comm_func::isend(arrays[0].view, peer, name, mark); });
-  return handle_of(std::move(made), std::move(arrays));
+  std::vector<Array> arrays = checked(read_one(tensor, "tensor", Access::read), true);
+  CommHandlePtr made = without_gil([&] { return comm_func::isend(arrays[0].view, peer, name, mark); });
+  std::unique_ptr<PythonHandle> pending = handle_of(std::move(made), std::move(arrays));
+  after_call();
+  return object_of(std::move(pending));
 }
 
 nb::tuple irecv(handle tensor, handle src, handle group, handle tag) {
   const std::string name = group_name_of(group);
   const int peer = whole_of(src, "src"), mark = whole_of(tag, "tag");
-  std::vector<Array> arrays = read_one(tensor, "tensor", Access::read);
-  comm_func::TensorAndHandle made = released([&] { return comm_func::irecv(arrays[0].view, peer, name, mark); });
+  std::vector<Array> arrays = checked(read_one(tensor, "tensor", Access::read), true);
   const Kind kind = arrays[0].kind;
-  nb::object under_way = handle_of(std::move(made.second), std::move(arrays));  // first, as in comm_func.cpp
-  return nb::make_tuple(array_of(kind, made.first), under_way);
+  comm_func::TensorAndHandle made = without_gil([&] { return comm_func::irecv(arrays[0].view, peer, name, mark); });
+  std::unique_ptr<PythonHandle> pending = handle_of(std::move(made.second), std::move(arrays));
+  after_call();
+  const nb::object output = array_of(kind, made.first);
+  return nb::make_tuple(output, object_of(std::move(pending)));
 }
 
 Kind kind_named(handle name) {

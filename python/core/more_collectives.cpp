@@ -1,4 +1,6 @@
 // The rest of the distributed dialect's collectives: exchanges, coalesced calls, the monitored barrier.
+#include <algorithm>
+
 #include "python/core/calls.hpp"
 
 namespace unisono::python {
@@ -20,7 +22,7 @@ nb::object all_to_all(handle output_list, handle input_list, handle group, handl
     std::vector<Array> all = read_arrays(output_list, "output_tensor_list", Access::write);
     outputs = all.size();
     append(all, read_arrays(input_list, "input_tensor_list", Access::read));
-    return all;
+    return checked(std::move(all), options.async_op);
   });
   const std::vector<TensorView> views = views_of(arrays);
   const std::span<const TensorView> to(views.data(), outputs), from(views.data() + outputs, views.size() - outputs);
@@ -37,7 +39,7 @@ nb::object all_to_all_single(handle output, handle input, const Splits& splits, 
     options.async_op = flag_of(async_op, "async_op");
     options.output_split_sizes = longs_or_none(splits.output, "output_split_sizes");
     options.input_split_sizes = longs_or_none(splits.input, "input_split_sizes");
-    return read_two(output, "output", input, "input");
+    return checked(read_two(output, "output", input, "input"), options.async_op);
   });
   const TensorView to = arrays[0].view, from = arrays[1].view;
   return perform(std::move(arrays), [&] { return distributed::all_to_all_single(to, from, options); });
@@ -48,7 +50,7 @@ nb::object all_reduce_coalesced(handle tensors, handle op, handle group, handle 
   std::vector<Array> arrays = arguments(Collective::all_reduce, options.group, [&] {
     options.async_op = flag_of(async_op, "async_op");
     options.op = op_of(op);
-    return read_arrays(tensors, "tensors", Access::write);
+    return checked(read_arrays(tensors, "tensors", Access::write), options.async_op);
   });
   const std::vector<TensorView> views = views_of(arrays);
   return perform(std::move(arrays), [&] { return distributed::all_reduce_coalesced(views, options); });
@@ -65,6 +67,19 @@ std::vector<Array> read_lists(handle lists, const char* argument, Access access,
   return all;
 }
 
+// This rank's list of outputs, each of which may be the input of its number.
+OwnParts own_list(const GroupHandle& group, const std::vector<std::vector<TensorView>>& to, size_t count) {
+  OwnParts own;
+  size_t outputs = 0;
+  for (size_t rank = 0; rank < to.size(); ++rank) {
+    if (static_cast<int>(rank) == distributed::get_rank(group)) own = {.first = outputs, .count = to[rank].size()};
+    outputs += to[rank].size();
+  }
+  own.second = outputs;
+  own.count = std::min(own.count, count - outputs);
+  return own;
+}
+
 nb::object all_gather_coalesced(handle output_lists, handle inputs, handle group, handle async_op) {
   Options options{.group = group_of(group)};
   std::vector<std::vector<TensorView>> to;
@@ -75,7 +90,7 @@ nb::object all_gather_coalesced(handle output_lists, handle inputs, handle group
     std::vector<Array> some = read_arrays(inputs, "input_tensor_list", Access::read);
     from = views_of(some);
     append(all, std::move(some));
-    return all;
+    return checked(std::move(all), options.async_op, [&](size_t count) { return own_list(options.group, to, count); });
   });
   return perform(std::move(arrays), [&] { return distributed::all_gather_coalesced(to, from, options); });
 }
@@ -95,7 +110,8 @@ nb::object all_gather_into_tensor_coalesced(handle outputs, handle inputs, handl
   std::vector<TensorView> to, from;
   std::vector<Array> arrays = arguments(Collective::all_gather, options.group, [&] {
     options.async_op = flag_of(async_op, "async_op");
-    return read_both(outputs, to, inputs, from);
+    return checked(read_both(outputs, to, inputs, from), options.async_op,
+                   [&](size_t) { return own_parts(options.group, to.size()); });
   });
   return perform(std::move(arrays), [&] { return distributed::all_gather_into_tensor_coalesced(to, from, options); });
 }
@@ -106,7 +122,8 @@ nb::object reduce_scatter_tensor_coalesced(handle outputs, handle inputs, handle
   std::vector<Array> arrays = arguments(Collective::reduce_scatter, options.group, [&] {
     options.async_op = flag_of(async_op, "async_op");
     options.op = op_of(op);
-    return read_both(outputs, to, inputs, from);
+    return checked(read_both(outputs, to, inputs, from), options.async_op,
+                   [&](size_t) { return own_parts(options.group, to.size()); });
   });
   return perform(std::move(arrays), [&] { return distributed::reduce_scatter_tensor_coalesced(to, from, options); });
 }

@@ -55,13 +55,23 @@ void fail(ErrorCode code, const std::string& text) {
   __builtin_unreachable();
 }
 
-std::string type_text(nb::handle object) { return nb::cast<std::string>(nb::str(object.type().attr("__name__"))); }
+std::string type_text(nb::handle object) { return shown(object.type().attr("__name__")); }
+
+// Characters that cannot be encoded, as file names may have them, are written as numbers.
+std::string shown(nb::handle object) {
+  const nb::object text = nb::steal(PyObject_Str(object.ptr()));
+  const nb::object bytes =
+      nb::steal(text.is_valid() ? PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace") : nullptr);
+  if (bytes.is_valid()) return {PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
+  nb::python_error error;
+  if (!error.matches(PyExc_Exception)) throw error;
+  return "(what has no text)";
+}
 
 void fail_because(const nb::python_error& error, const char* argument) {
   if (!error.matches(PyExc_Exception) || error.matches(PyExc_MemoryError)) throw error;
   const ErrorCode code = error.matches(PyExc_ValueError) ? ErrorCode::argument : ErrorCode::argument_type;
-  fail(code, std::string(argument) + " cannot be taken: " + type_text(error.value()) + ": " +
-                                     nb::cast<std::string>(nb::str(error.value())));
+  fail(code, std::string(argument) + " cannot be taken: " + type_text(error.value()) + ": " + shown(error.value()));
 }
 
 bool flag_of(nb::handle value, const char* argument) {
@@ -83,7 +93,7 @@ int64_t long_of(nb::handle value, const char* argument) {
   int overflow = 0;
   const int64_t result = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
   if (overflow != 0)
-    fail(ErrorCode::argument, std::string(argument) + " is " + nb::cast<std::string>(nb::str(number)) + ", which is too large");
+    fail(ErrorCode::argument, std::string(argument) + " is " + shown(number) + ", which is too large");
   return result;
 }
 
@@ -172,7 +182,7 @@ std::optional<double> seconds_of(nb::handle timeout) {
     fail_because(error, "timeout");
   }
   if (!(seconds > 0))
-    fail(ErrorCode::argument, "timeout is " + nb::cast<std::string>(nb::str(timeout)) + "; it must be more than 0 seconds");
+    fail(ErrorCode::argument, "timeout is " + shown(timeout) + "; it must be more than 0 seconds");
   return seconds;
 }
 

@@ -20,6 +20,7 @@ namespace nb = nanobind;
 
 [[noreturn]] void fail(ErrorCode code, const std::string& text);
 std::string type_text(nb::handle object);  // the name of its type
+std::string shown(nb::handle object);      // str() of it, whatever that does
 // Takes the Python exception that was just caught: the error that says the same of this argument. What is no fault of the
 // argument, KeyboardInterrupt say, goes on as it is.
 [[noreturn]] void fail_because(const nb::python_error& error, const char* argument);

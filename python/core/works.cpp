@@ -1,4 +1,10 @@
 // Works: waiting, and who keeps the arrays of a call whose Work was dropped.
+//
+// Who writes: an orphan belongs to the list, which is touched with the GIL only; but whoever ends its call, without the GIL, puts
+// it on the stack `finished`, and writes its `next` to do so. Order: pushing is a release after `next` and after all that the
+// call has written, taking the whole stack an acquire before any of it is read. The load that asks whether there is anything
+// is relaxed: what it misses is found by the next call.
+#include <atomic>
 #include <list>
 
 #include "python/core/calls.hpp"
@@ -6,50 +12,121 @@
 namespace unisono::python {
 namespace {
 
-// Of works that were dropped while their call went on. Under the GIL; never destroyed, since Python may be gone by then.
+// What a work that was dropped while its call went on has left.
 struct Orphan {
   WorkPtr work;
   std::vector<Array> arrays;
+  Orphan* next = nullptr;
+  std::list<Orphan>::iterator place = {};
 };
-std::list<Orphan>& orphans() {
-  static auto* const all = new std::list<Orphan>;
+struct Orphans {
+  std::list<Orphan> all;
+  std::atomic<Orphan*> finished{nullptr};
+};
+
+// Never destroyed, since Python may be gone by then.
+Orphans& orphans() {
+  static auto* const all = new Orphans;
   return *all;
+}
+
+void push_finished(Orphan& orphan) {
+  auto& finished = orphans().finished;
+  orphan.next = finished.load(std::memory_order_relaxed);
+  while (!finished.compare_exchange_weak(orphan.next, &orphan, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+}
+
+bool is_python_going() {
+#if PY_VERSION_HEX >= 0x030d0000
+  return Py_IsFinalizing();
+#else
+  return _Py_IsFinalizing();
+#endif
+}
+
+// Calls a function that may raise, where nobody could catch it: shows what is raised. What is raised already stays so.
+template <typename Function>
+void quietly(Function function) {
+  nb::error_scope raised;
+  try {
+    staying_if_python_goes(function);
+  } catch (nb::python_error& error) {
+    error.discard_as_unraisable("copying the result of a collective back into an array that is not contiguous");
+  }
 }
 
 }  // namespace
 
-// All finished ones are taken off the list before the first goes: arrays may run Python then, and so come here again.
+// What goes may run Python, and so come here again: it is no longer in the list by then.
 void forget_finished() {
-  std::list<Orphan> finished;
-  for (auto orphan = orphans().begin(); orphan != orphans().end();) {
-    const auto next = std::next(orphan);
-    if (orphan->work->is_completed()) finished.splice(finished.end(), orphans(), orphan);
+  Orphans& known = orphans();
+  if (!known.finished.load(std::memory_order_relaxed)) return;
+  std::list<Orphan> last;
+  for (Orphan* orphan = known.finished.exchange(nullptr, std::memory_order_acquire); orphan;) {
+    Orphan* next = orphan->next;
+    last.splice(last.begin(), known.all, orphan->place);  // the first that was over becomes the first
     orphan = next;
   }
+  for (const Orphan& orphan : last)
+    if (orphan.work->is_success())
+      for (const Array& array : orphan.arrays) quietly([&] { copy_back(array); });
 }
 
-PythonWork::PythonWork(WorkPtr work, std::vector<Array> arrays, nb::object result)
-    : work_(std::move(work)), arrays_(std::move(arrays)), result_(std::move(result)) {
-  if (!orphans().empty()) forget_finished();
-}
+PythonWork::PythonWork(WorkPtr work, std::vector<Array> arrays) : work_(std::move(work)), arrays_(std::move(arrays)) {}
 
 PythonWork::~PythonWork() {
-  if (work_ && !work_->is_completed()) orphans().push_back({std::move(work_), std::move(arrays_)});
+  settle();
+  if (finished_ || arrays_.empty()) return;
+  Orphans& known = orphans();
+  known.all.push_back({.work = work_, .arrays = std::move(arrays_)});
+  Orphan& orphan = known.all.back();
+  orphan.place = std::prev(known.all.end());
+  work_->on_completion([&orphan] { push_finished(orphan); });
 }
 
+// Whoever comes here meanwhile waits until all is copied, but for what copying itself calls.
 void PythonWork::finish() {
-  for (Array& array : arrays_) {
-    if (!array.copied_from) continue;
-    copy_back(array);
-    array.copied_from = nb::object();
+  std::unique_lock lock(finishing_, std::try_to_lock);
+  if (!lock) {
+    Released without_gil;
+    lock.lock();
   }
+  if (std::exchange(finished_, true)) return;
+  const std::vector<Array> all = std::exchange(arrays_, {});
+  for (const Array& array : all)
+    if (array.written) results_.push_back(array.given);
+  if (!work_->is_success() || is_python_going()) return;
+  for (const Array& array : all) copy_back(array);
 }
+
+void PythonWork::settle() {
+  if (work_->is_completed()) quietly([this] { finish(); });
+}
+
+bool PythonWork::is_completed() {
+  if (!work_->is_completed()) return false;
+  staying_if_python_goes([this] { finish(); });
+  return true;
+}
+
+int PythonWork::traverse(visitproc visit, void* argument) const {
+  if (!work_->is_completed()) return 0;
+  for (const nb::object& object : results_)
+    if (const int stop = visit(object.ptr(), argument)) return stop;
+  for (const Array& array : arrays_)
+    for (const nb::object* object : {&array.given, &array.owner, &array.storage, &array.copied_from})
+      if (object->is_valid())
+        if (const int stop = visit(object->ptr(), argument)) return stop;
+  return 0;
+}
+
+void PythonWork::clear() { const std::vector<nb::object> last = std::exchange(results_, {}); }
 
 // torch's own default is a timedelta of nothing, and means none.
 bool PythonWork::wait(nb::handle timeout) {
   const bool is_default = nb::hasattr(timeout, "total_seconds") && PyObject_Not(timeout.ptr()) == 1;
   const std::optional<double> timeout_s = is_default ? std::nullopt : seconds_of(timeout);
-  if (!work_) return true;
   return staying_if_python_goes([&] {
     released([&] { return work_->wait(timeout_s); });
     finish();
@@ -57,23 +134,22 @@ bool PythonWork::wait(nb::handle timeout) {
   });
 }
 
-nb::object PythonWork::exception() const {
-  const Status status = work_ ? work_->exception() : Status();
+nb::object PythonWork::exception() {
+  is_completed();
+  const Status status = work_->exception();
   return status.ok() ? nb::none() : exception_of(status);
 }
 
 nb::object PythonWork::result() {
   if (!is_completed()) fail(ErrorCode::state, "result() was asked of a call that is not over: wait() first");
-  finish();
-  if (result_) return result_;
   nb::list tensors;
-  for (const Array& array : arrays_)
-    if (array.written) tensors.append(array.given);
+  for (const nb::object& object : results_) tensors.append(object);
   return tensors;
 }
 
 void bind_works(nb::module_& module) {
-  nb::class_<PythonWork>(module, "Work", "What an asynchronous call returns: wait for it before you read its result.")
+  nb::class_<PythonWork>(module, "Work", nb::type_slots(Collected<PythonWork>::slots()),
+                         "What an asynchronous call returns: wait for it before you read its result.")
       .def("wait", &PythonWork::wait, nb::arg("timeout").none() = nb::none(),
            "Blocks until the call is over; True, or raises the call's error. A timeout (seconds or a timedelta) that expires "
            "raises "

@@ -25,12 +25,11 @@ def _kind(array):
     return "numpy"
 
 
-def contiguous(array, writes):
-    """A copy of the array in row order. ValueError for one that is going to be written and whose elements share memory."""
+def contiguous(array):
+    """A copy of the array in row order."""
     if _kind(array) == "torch":
-        if writes and any(size > 1 and stride == 0 for size, stride in zip(array.shape, array.stride())):
-            raise ValueError("some of its elements are the same memory, as expand() makes it; give a clone() of it")
-        return array.detach().resolve_conj().resolve_neg().contiguous().clone()
+        made = array.detach().resolve_conj().resolve_neg().contiguous()
+        return made.clone() if made.data_ptr() == array.data_ptr() else made
     if _kind(array) == "mindspore":
         return _mindspore_copy(array)
     return numpy_module().array(array, order="C", copy=True)

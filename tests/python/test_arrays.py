@@ -1,6 +1,8 @@
 """Arrays of every kind, shape and memory order, in and out."""
 import array
+import ctypes
 import re
+import sys
 
 import ml_dtypes
 import numpy
@@ -25,10 +27,30 @@ class DLPackOnly:
         self.tensor = tensor
 
     def __dlpack__(self, **options):
-        return self.tensor.__dlpack__()
+        return self.tensor.__dlpack__(**options)
 
     def __dlpack_device__(self):
         return self.tensor.__dlpack_device__()
+
+
+class OldDLPackOnly(DLPackOnly):
+    """As it was before DLPack had versions."""
+
+    def __dlpack__(self):
+        return self.tensor.__dlpack__()
+
+
+class Answering:
+    """DLPack that answers whatever it was given."""
+
+    def __init__(self, device, capsule):
+        self.device, self.capsule = device, capsule
+
+    def __dlpack__(self, **options):
+        return self.capsule
+
+    def __dlpack_device__(self):
+        return self.device
 
 
 class Subclass(numpy.ndarray):
@@ -169,6 +191,104 @@ def other_buffers():
     refused(lambda: dist.all_reduce(array.array("u", "ab")), "tensor")
 
 
+def ctypes_arrays():
+    """Their buffers have no strides."""
+    ranks = dist.get_world_size()
+    for made in ((ctypes.c_float * 4)(1, 2, 3, 4), ((ctypes.c_int * 2) * 2)((1, 2), (3, 4)), (ctypes.c_long * 4)(1, 2, 3, 4)):
+        dist.all_reduce(made)
+        assert numpy.array(made).ravel().tolist() == [ranks, 2 * ranks, 3 * ranks, 4 * ranks]
+        output, _ = func.all_reduce(made)
+        assert (output == ranks * numpy.array(made)).all()
+    dist.all_reduce(number := ctypes.c_double(2))
+    assert number.value == 2 * ranks
+    refused(lambda: dist.all_reduce((ctypes.c_char * 4)()), "tensor has elements of dtype c")
+    dist.barrier()
+
+
+class Exporting:
+    """Every buffer that it gives is a memory of its own."""
+
+    def __init__(self):
+        self.given = []
+
+    def __buffer__(self, flags):
+        self.given.append(bytearray(b"\1\2"))
+        return memoryview(self.given[-1])
+
+
+def one_buffer_is_taken():
+    dist.all_reduce(made := Exporting())
+    assert [list(memory) for memory in made.given] == [[2, 4]]
+    work = dist.all_reduce(made := Exporting(), async_op=True)
+    memory, = made.given
+    with pytest.raises(BufferError):
+        memory.extend(b"x")
+    work.wait()
+    memory.extend(b"x")  # the call is over
+
+
+def giving_takes_what_is_read_only():
+    """A rank that only gives writes nothing: the source of a broadcast, and who is not the destination of a reduction."""
+    me = dist.get_rank()
+    given = numpy.full(4, 3.0)
+    given.setflags(write=False)
+    slanted = numpy.broadcast_to(numpy.full((), 3.0), (4,))
+    for source in (given, slanted, memoryview(given), DLPackOnly(given)):
+        for async_op in (False, True):
+            for call, gives in ((lambda one: dist.broadcast(one, src=0, async_op=async_op), me == 0),
+                                (lambda one: dist.broadcast(one, group_src=0, async_op=async_op), me == 0),
+                                (lambda one: dist.reduce(one, dst=1, async_op=async_op), me == 0),
+                                (lambda one: dist.reduce(one, group_dst=1, async_op=async_op), me == 0)):
+                data = numpy.zeros(4)
+                if work := call(source if gives else data):
+                    work.wait()
+                assert (given == 3).all() and (gives or (data == 3).all())
+    refused(lambda: dist.broadcast(given, src=1 - me), "tensor is read-only")
+    dist.barrier()
+
+
+def dlpack_says_what_may_be_written():
+    ranks = dist.get_world_size()
+    for made in (numpy.ones(4), numpy.ones((4, 2))[:, 0]):
+        dist.all_reduce(DLPackOnly(made))
+        assert made.tolist() == [ranks] * 4
+        dist.all_reduce(OldDLPackOnly(made))
+        assert made.tolist() == [ranks * ranks] * 4
+        made.setflags(write=False)
+        refused(lambda: dist.all_reduce(DLPackOnly(made)), "tensor is read-only")
+        outputs = numpy.empty(4 * ranks)
+        dist.all_gather_into_tensor(outputs, DLPackOnly(made))
+        assert made.tolist() == [ranks * ranks] * 4 and (outputs == ranks * ranks).all()
+
+
+def dlpack_answers_nonsense():
+    for device in (("x", 0), 3, None, (1,), "cpu"):
+        with pytest.raises(unisono.ArgumentTypeError, match=r"tensor .*__dlpack_device__\(\) returned"):
+            dist.all_reduce(Answering(device, None))
+    for capsule in (3, None, "dltensor", numpy.ones(2)):
+        with pytest.raises(unisono.ArgumentTypeError, match=r"tensor .*__dlpack__\(\) returned"):
+            dist.all_reduce(Answering((1, 0), capsule))
+
+
+def one_copy_is_made():
+    """Of a tensor that is not contiguous, and never its own memory."""
+    import unisono._arrays
+    copies = []
+
+    class Counting(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, arguments=(), options=None):
+            if function in (torch.Tensor.clone, torch.Tensor.contiguous):
+                copies.append(function.__name__)
+            return function(*arguments, **(options or {}))
+
+    for made, expected in ((torch.ones(3, 2).t(), ["contiguous"]), (torch.ones(2, 2), ["contiguous", "clone"]),
+                           (torch.ones(2, dtype=torch.complex64).conj(), ["contiguous"])):
+        copies.clear()
+        with Counting():
+            copy = unisono._arrays.contiguous(made)
+        assert copies == expected and copy.is_contiguous() and copy.data_ptr() != made.data_ptr() and (copy == made).all()
+
+
 def dlpack_only():
     ranks, rank = dist.get_world_size(), dist.get_rank()
     for dtype in (torch.float32, torch.int64, torch.bool, torch.bfloat16, torch.complex64, torch.uint16):
@@ -246,10 +366,20 @@ def test_numpy_and_buffers(pool):
         pool.run(case, 2)
 
 
+@pytest.mark.parametrize("case", [ctypes_arrays, giving_takes_what_is_read_only, dlpack_says_what_may_be_written,
+                                  dlpack_answers_nonsense], ids=lambda case: case.__name__)
+def test_more_kinds(pool, case):
+    pool.run(case, 2)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="classes have no buffers before Python 3.12")
+def test_one_buffer_is_taken(pool):
+    pool.run(one_buffer_is_taken, 2)
+
+
 @pytest.mark.skipif(not has_torch(), reason="torch is not installed")
 @pytest.mark.parametrize("case",
                          [torch_in_place, expanded_inputs, autograd_knows_of_writes, dlpack_only, small_floats,
-                          kinds_are_given_back,
-                                  letters_with_a_shape], ids=lambda case: case.__name__)
+                          kinds_are_given_back, letters_with_a_shape, one_copy_is_made], ids=lambda case: case.__name__)
 def test_with_torch(pool, case):
     pool.run(case, 2)

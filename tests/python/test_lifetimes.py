@@ -128,14 +128,23 @@ def references_are_given_back():
     return [sys.getrefcount(one) for one in held] == before
 
 
+class Keeping(numpy.ndarray):
+    """An array that can keep its work."""
+
+
 def works_in_a_cycle():
+    alive = []
     for _ in range(50):
-        data = numpy.ones(1000)
-        cycle = {"work": dist.all_reduce(data, async_op=True), "data": data}
+        data = numpy.ones(1000).view(Keeping)
+        data.work = dist.all_reduce(data, async_op=True)
+        cycle = {"work": data.work, "data": data}
         cycle["self"] = cycle
+        alive.append(weakref.ref(data))
         del cycle, data
     gc.collect()
     dist.barrier()
+    gc.collect()
+    assert not any(reference() is not None for reference in alive)
     work = dist.all_reduce(data := numpy.ones(3), async_op=True)
     while not work.is_completed():
         pass

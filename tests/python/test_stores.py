@@ -146,13 +146,42 @@ def test_a_store_that_raises(error, expected):
 
 
 class LyingStore(DictionaryStore):
-    def compare_set(self, key, expected, desired):
-        return 3
+    """One method of it answers what it was told to; the store has every key then."""
+
+    def __init__(self, method, answer):
+        super().__init__()
+        self.check = lambda keys: True
+        setattr(self, method, lambda *arguments: answer)
 
 
-def test_a_store_that_answers_nonsense():
-    with pytest.raises(unisono.Error, match="compare_set"):
-        dist.init_process_group(store=LyingStore(), rank=0, world_size=1)
+@pytest.mark.parametrize("method, answers", [
+    ("compare_set", [3, None]), ("get", [3, None, ["x"]]), ("check", ["yes", None, 2]), ("add", ["many", None, 1.5]),
+    ("delete_key", ["yes", None]), ("num_keys", ["many", None])])
+def test_a_store_that_answers_nonsense(method, answers):
+    calls = {"compare_set": lambda store: store.compare_set("key", "a", "b"), "get": lambda store: store.get("key"),
+             "check": lambda store: store.check(["key"]), "add": lambda store: store.add("key", 1),
+             "delete_key": lambda store: store.delete_key("key"), "num_keys": lambda store: store.num_keys()}
+    for answer in answers:
+        with pytest.raises(unisono.Error, match=rf"{method}\(\) returned"):
+            calls[method](dist.PrefixStore("part", LyingStore(method, answer)))
+
+
+@pytest.mark.parametrize("method, answer, rank, ranks", [("compare_set", 3, 0, 1), ("check", "yes", 1, 2), ("add", None, 0, 1)])
+def test_joining_by_a_store_that_answers_nonsense(method, answer, rank, ranks):
+    with pytest.raises(unisono.Error, match=rf"{method}\(\) returned"):
+        dist.init_process_group(store=LyingStore(method, answer), rank=rank, world_size=ranks)
+    assert not dist.is_initialized()
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize("error", [Unspeakable(), OSError("caf\udce9")], ids=["no text", "no UTF-8"])
+def test_an_error_that_cannot_be_shown(error):
+    with pytest.raises(unisono.StoreLostError, match=type(error).__name__):
+        dist.init_process_group(store=BrokenStore(error), rank=0, world_size=1)
 
 
 def test_a_rank_that_does_not_come_is_named():
