@@ -54,6 +54,10 @@ def _from_parts(parts, allow_pickle):
     return objects
 
 
+def _room(size):
+    return bytearray(size)
+
+
 def _number(value=0):
     """A whole number of 64 bits that calls can read and write; `_number()[0]` is its value."""
     return array.array("q", [value])
@@ -100,7 +104,7 @@ def all_gather_object(object_list: list, obj, group=None, *, allow_pickle: bool 
         mine = _to_bytes(obj, allow_pickle)
     sizes = _sizes(len(mine), group)
     with _checking("all_gather", group):
-        parts = [bytearray(size) for size in sizes]
+        parts = [_room(size) for size in sizes]
     _core.all_gather(parts, mine, group, False)
     object_list[:] = _from_parts(parts, allow_pickle)
 
@@ -127,7 +131,7 @@ def gather_object(obj, object_gather_list: list | None = None, dst: int | None =
         mine = _to_bytes(obj, allow_pickle)
     sizes = _sizes(len(mine), group)
     with _checking("all_to_all", group):
-        parts = [bytearray(size) for size in sizes] if takes else _nothings(group)
+        parts = [_room(size) for size in sizes] if takes else _nothings(group)
         inputs = _only(mine, root, group)
     _core.all_to_all(parts, inputs, group, False)
     if takes:
@@ -159,7 +163,7 @@ def scatter_object_list(scatter_object_output_list: list, scatter_object_input_l
         sizes = [_number(len(part)) for part in parts] if gives else None
     _core.scatter(mine, sizes, None, group, False, root)
     with _checking("all_to_all", group):
-        outputs = _only(bytearray(mine[0]), root, group)
+        outputs = _only(_room(mine[0]), root, group)
     _core.all_to_all(outputs, parts, group, False)
     scatter_object_output_list[0] = _from_bytes(outputs[root], allow_pickle)
 
@@ -184,7 +188,7 @@ def broadcast_object_list(object_list: list, src: int | None = None, group=None,
         size = _number(len(data) if gives else 0)
     _core.broadcast(size, None, group, False, root)
     with _checking("broadcast", group):
-        data = data if gives else bytearray(size[0])
+        data = data if gives else _room(size[0])
     _core.broadcast(data, None, group, False, root)
     if not gives:
         object_list[:] = _as_many(object_list, _from_bytes(data, allow_pickle), "the source rank has")
@@ -233,7 +237,7 @@ def recv_object_list(object_list: list, src: int | None = None, group=None, devi
     sender = _core.recv(size, src, group, 0, group_src)
     if size[0] == _REFUSED:
         raise _errors.PeerArgumentError(f"rank {sender} could not encode the objects that it was about to send")
-    data = bytearray(size[0])
+    data = _room(size[0])
     _core.recv(data, sender, group, 0, None)
     object_list[:] = _as_many(object_list, _from_bytes(data, allow_pickle), f"rank {sender} sent")
     return sender

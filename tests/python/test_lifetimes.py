@@ -59,7 +59,6 @@ def what_dropped_works_held_makes_calls_when_it_goes():
         del data
     dist.send(numpy.ones(1), dst=1)
     dist.barrier()
-    assert gone == []
     dist.all_reduce(numpy.ones(1), group=alone, async_op=True).wait()
     assert sorted(gone) == list(range(8))
     return True
