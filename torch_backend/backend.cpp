@@ -178,10 +178,10 @@ void TorchBackend::startCoalescing() {
     std::swap(abandoned, place->second);
     collected_.erase(place);
   }
-  const size_t count = abandoned.works.size();
-  throw_in_torch(Status(ErrorCode::state, c10::str("process group \"", name_, "\": this thread collects calls already: there was a start without an end, ",
-                                                   "as an exception leaves it. That is ended now; ", count, " calls of it may be under way, and nobody ",
-                                                   "waits for them. Starts do not nest: end one before the next")));
+  throw_in_torch(Status(ErrorCode::state,
+                        c10::str("process group \"", name_, "\": this thread collects calls already: there was a start without an end, as an ",
+                                 "exception leaves it. That is ended now; ", abandoned.works.size(), " calls of it may be under way, and ",
+                                 "nobody waits for them. Starts do not nest: end one before the next")));
 }
 
 TorchWork TorchBackend::endCoalescing() {
@@ -190,7 +190,8 @@ TorchWork TorchBackend::endCoalescing() {
     std::lock_guard lock(mutex_);
     const auto found = collected_.find(number_of_this_thread());
     if (found == collected_.end())
-      throw_in_torch(Status(ErrorCode::state, c10::str("process group \"", name_, "\": this thread does not collect calls; start that before")));
+      throw_in_torch(Status(ErrorCode::state,
+                            c10::str("process group \"", name_, "\": this thread does not collect calls; start that before")));
     std::swap(collected, found->second);
     collected_.erase(found);
   }

@@ -211,7 +211,7 @@ TorchWork TorchBackend::barrier(const c10d::BarrierOptions& options) {
 
 void TorchBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
   const Ledger::Presence here(*ledger_);
-  in_call([&] { distributed::monitored_barrier({group(), timeout_s(options.timeout), wait_all_ranks}); });
+  in_torch_words([&] { distributed::monitored_barrier({group(), timeout_s(options.timeout), wait_all_ranks}); });
 }
 
 }  // namespace unisono::torch_backend

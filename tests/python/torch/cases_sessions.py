@@ -193,8 +193,15 @@ ENDINGS = {
 
 
 OTHERS = {
-    "with a callback inside of a synchronous call":
-        "pair = dist.new_group([0, 1]); dist.recv(torch.ones(1), 0, tag=3); dist.all_reduce(torch.ones(3))",
+    "with a callback inside of a synchronous call": """
+pair = dist.new_group([0, 1])
+dist.recv(torch.ones(1), 0, tag=3)
+dist.all_reduce(torch.ones(3))
+try:
+    dist.recv(torch.ones(3), 0, group=pair)  # in this group, and not before rank 0 has left it
+except dist.DistBackendError as error:
+    print(error)
+""",
     "with a callback that waits for such a call":
         "pair = dist.new_group([0, 1]); dist.recv(torch.ones(1), 0, tag=3); dist.all_reduce(torch.ones(3), group=pair)",
     "with callbacks that are still to run": "dist.new_group([0])",
@@ -355,7 +362,7 @@ def case_the_last_group_goes_while_another_one_comes(world):
 
     def come_and_go():
         try:
-            for _ in range(300):
+            for _ in range(2000):
                 options = torch._C._distributed_c10d._DistributedBackendOptions()
                 options.store, options.group_rank, options.group_size = dist.HashStore(), 0, 1
                 options.timeout, options.group_id, options.global_ranks_in_group = CALLS_MAY_TAKE, "one", []
@@ -365,7 +372,7 @@ def case_the_last_group_goes_while_another_one_comes(world):
         except Exception as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=come_and_go) for _ in range(3)]
+    threads = [threading.Thread(target=come_and_go) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
