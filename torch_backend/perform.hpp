@@ -49,10 +49,10 @@ void TorchBackend::prepare(Collective kind, Step step) {
 // A synchronous call runs here and now, and is finished when it returns; while calls are collected all are asynchronous.
 template <typename Call>
 TorchWork TorchBackend::perform(Deed deed, Call call) {
+  const Ledger::Presence here(*ledger_);
   deed.number = number_.fetch_add(1, std::memory_order_relaxed) + 1;
   deed.started = std::chrono::steady_clock::now();
   deed.async_op = deed.async_op || collects();
-  const Ledger::Presence here(*ledger_);
   std::vector<WorkPtr> works;
   if (deed.async_op) {
     try {

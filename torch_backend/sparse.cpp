@@ -42,12 +42,12 @@ TorchWork TorchBackend::allreduce_sparse(Tensors& tensors, const c10d::Allreduce
       throw ArgumentError(Status(ErrorCode::argument, "sparse tensors are summed up or averaged; other reductions would need the zeros"));
     mine = tensors.front().coalesce();
   });
+  const Ledger::Presence here(*ledger_);
   const at::Tensor& tensor = tensors.front();
   Deed deed{c10d::OpType::_ALLREDUCE_SPARSE, "unisono:sparse_all_reduce", false};
   deed.outputs = tensors;
   deed.number = number_.fetch_add(1, std::memory_order_relaxed) + 1;
   deed.started = std::chrono::steady_clock::now();
-  const Ledger::Presence here(*ledger_);
   const at::Tensor sum = in_call([&] {
     const distributed::Options each = plain(options.timeout, false);
     const std::vector<int64_t> outline = outline_of(mine);

@@ -294,7 +294,7 @@ def case_an_interrupt_ends_an_exit_that_waits(world):
     program = """
 import atexit, os, signal, threading, torch, torch.distributed as dist, unisono.torch
 dist.init_process_group("unisono", store=dist.HashStore(), rank=0, world_size=1)
-waiting, leaving, made = threading.Event(), threading.Event(), threading.Event()
+waiting, leaving = threading.Event(), threading.Event()
 dist.group.WORLD._register_on_completion_hook(lambda info: (waiting.set(), threading.Event().wait()))
 dist.all_reduce(torch.ones(3), async_op=True)
 def interrupt():
