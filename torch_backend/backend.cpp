@@ -11,6 +11,7 @@
 #include "torch_backend/completion_pool.hpp"
 #include "torch_backend/errors.hpp"
 #include "torch_backend/numbers.hpp"
+#include "torch_backend/of_this_process.hpp"
 #include "unisono/shared_tensor.hpp"
 
 namespace unisono::torch_backend {
@@ -22,9 +23,13 @@ struct Living {
   std::set<TorchBackend*> all;
 };
 
-Living& living() {
-  static auto* const the_living = new Living;
-  return *the_living;
+Living& living() { return of_this_process<Living>(); }
+
+// Unlike those that the system gives, never used again.
+uint64_t number_of_this_thread() {
+  static std::atomic<uint64_t> last{0};
+  thread_local const uint64_t mine = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return mine;
 }
 
 }  // namespace
@@ -32,8 +37,9 @@ Living& living() {
 TorchBackend::TorchBackend(const GroupRequest& request)
     : Backend(request.group_rank, request.group_size),
       name_(request.name),
+      pool_(&CompletionPool::instance()),
       timeout_ms_(static_cast<int64_t>(request.timeout_s * 1000)) {
-  CompletionPool::instance().start();
+  pool_->start();
   in_torch_words([&] {
     membership_ = Membership::for_group(request);
     ranks_ = membership_->world_ranks(request);
@@ -52,13 +58,13 @@ TorchBackend::~TorchBackend() {
     std::lock_guard lock(living().mutex);
     living().all.erase(this);
   }
-  shutdown();
+  leave();
 }
 
-void TorchBackend::end_all_for_exit() {
+void TorchBackend::end_for_exit(Ends which) {
   std::lock_guard lock(living().mutex);
   for (TorchBackend* backend : living().all)
-    if (backend->ledger_->has_pending()) backend->shutdown();
+    if (which == Ends::all || backend->ledger_->has_pending()) backend->leave();
 }
 
 c10::intrusive_ptr<c10d::Backend::Options> TorchBackend::getBackendOptions() {
@@ -78,19 +84,55 @@ at::Tensor TorchBackend::allocateTensor(long size, at::TensorOptions options) {
 
 void TorchBackend::setTimeout(std::chrono::milliseconds timeout) { timeout_ms_.store(timeout.count(), std::memory_order_relaxed); }
 
+c10d::ErrorType TorchBackend::getError() {
+  const Status failure = ledger_->failure();
+  switch (failure.code()) {
+    case ErrorCode::ok: return c10d::ErrorType::SUCCESS;
+    case ErrorCode::timeout: return c10d::ErrorType::TIMEOUT;
+    case ErrorCode::peer_lost:
+    case ErrorCode::revoked: return c10d::ErrorType::REMOTE_ERROR;
+    default: return c10d::ErrorType::COMM_ERROR;
+  }
+}
+
 void TorchBackend::abort() {
   GroupHandle group;
   {
     std::lock_guard lock(mutex_);
     group = group_;
   }
-  if (group.is_member()) in_torch_words([&] { distributed::abort(group, "the process group was aborted"); });
+  if (!group.is_member()) return;
+  try {
+    distributed::abort(group, "the process group was aborted");
+    ledger_->note(Status(ErrorCode::revoked, "the process group was aborted"));
+  } catch (const Error& error) {  // somebody else was first, or the group is gone: as good
+    ledger_->note(error.status());
+    if (!breaks_group(error.code()) && error.code() != ErrorCode::state) throw_in_torch(error.status());
+  }
 }
 
-// Calls that are under way fail; nobody is waited for. The World is left with the last of its groups.
+// Letters are not waited for: a receive that nobody answers would hold everything up, and nobody does with Gloo either.
 void TorchBackend::shutdown() {
+  if (&CompletionPool::instance() == pool_) {
+    {
+      std::lock_guard lock(mutex_);
+      closing_ = true;
+    }
+    try {
+      ledger_->wait_for_collectives();
+    } catch (...) {  // somebody does not want to wait
+      leave();
+      throw;
+    }
+  }
+  leave();
+}
+
+// The World is left with the last of its groups. A forked child leaves nothing: its parent is in there.
+void TorchBackend::leave() {
+  if (&CompletionPool::instance() != pool_) return;
   GroupHandle group = GroupHandle::outside();
-  std::shared_ptr<Membership> membership;
+  std::unique_ptr<Membership> membership;
   {
     std::lock_guard lock(mutex_);
     std::swap(group, group_);
@@ -118,29 +160,51 @@ void TorchBackend::registerOnCompletionHook(std::function<void(std::shared_ptr<c
   ledger_->set_hook(std::move(hook));
 }
 
-void TorchBackend::startCoalescing() {
+TorchBackend::Collected* TorchBackend::collected() {
   std::lock_guard lock(mutex_);
-  collected_.emplace();
+  if (collected_.empty()) return nullptr;
+  const auto found = collected_.find(number_of_this_thread());
+  return found == collected_.end() ? nullptr : &found->second;
+}
+
+// A start that finds another one ends that: an exception between start and end is how it usually comes about, and whoever
+// tries again has been told once.
+void TorchBackend::startCoalescing() {
+  Collected abandoned;  // dropped without the lock
+  {
+    std::lock_guard lock(mutex_);
+    const auto [place, is_new] = collected_.try_emplace(number_of_this_thread());
+    if (is_new) return;
+    std::swap(abandoned, place->second);
+    collected_.erase(place);
+  }
+  throw_in_torch(Status(ErrorCode::state,
+                        c10::str("process group \"", name_, "\": this thread collects calls already: there was a start without an end, as an ",
+                                 "exception leaves it. That is ended now; ", abandoned.works.size(), " calls of it may be under way, and ",
+                                 "nobody waits for them. Starts do not nest: end one before the next")));
 }
 
 TorchWork TorchBackend::endCoalescing() {
-  std::vector<TorchWork> works;
+  Collected collected;
   {
     std::lock_guard lock(mutex_);
-    if (collected_) works.swap(*collected_);
-    collected_.reset();
+    const auto found = collected_.find(number_of_this_thread());
+    if (found == collected_.end())
+      throw_in_torch(Status(ErrorCode::state,
+                            c10::str("process group \"", name_, "\": this thread does not collect calls; start that before")));
+    std::swap(collected, found->second);
+    collected_.erase(found);
   }
-  return c10::make_intrusive<BatchWork>(std::move(works));
-}
-
-bool TorchBackend::collects() const {
-  std::lock_guard lock(mutex_);
-  return collected_.has_value();
+  return c10::make_intrusive<BatchWork>(std::move(collected.works));
 }
 
 void TorchBackend::note_collected(const TorchWork& work) {
-  std::lock_guard lock(mutex_);
-  if (collected_) collected_->push_back(work);
+  Collected* const mine = collected();
+  if (!mine) return;
+  mine->works.push_back(work);
+  if (mine->works.size() < mine->tidy_at) return;
+  std::erase_if(mine->works, [](const TorchWork& each) { return each->isCompleted() && each->isSuccess(); });
+  mine->tidy_at = std::max<size_t>(16, 2 * mine->works.size());
 }
 
 TorchWork TorchBackend::wrap(Deed deed, std::vector<WorkPtr> works) {
@@ -155,7 +219,7 @@ TorchWork TorchBackend::finished(Deed deed) {
     ledger_->begin();
     const auto now = std::chrono::steady_clock::now();
     const c10d::WorkInfo info(deed.kind, deed.number, deed.started, now, now - deed.started);
-    CompletionPool::instance().push([ledger = ledger_, info] {
+    pool_->push([ledger = ledger_, info] {
       ledger->call_hook(info);
       ledger->end();
     });
@@ -165,7 +229,7 @@ TorchWork TorchBackend::finished(Deed deed) {
 
 GroupHandle TorchBackend::group() const {
   std::lock_guard lock(mutex_);
-  if (group_.is_member()) return group_;
+  if (group_.is_member() && !closing_) return group_;
   throw StateError(Status(ErrorCode::state, c10::str("process group \"", name_, "\" was destroyed; make another one")));
 }
 

@@ -3,15 +3,15 @@
 // several threads are serialised by the library.
 //
 // Who writes: number_ and timeout_ms_ are counters and settings of their own, read and written relaxed: nothing else depends on
-// them. What was collected and the group are under mutex_.
+// them. The group, and the table of what is collected, are under mutex_; an entry of that table is its thread's own.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,18 +28,22 @@ class TorchBackend final : public c10d::Backend {
   explicit TorchBackend(const GroupRequest& request);  // joins and waits for the other members
   ~TorchBackend() override;
 
-  static void end_all_for_exit();  // those with calls under way leave their groups, so that nobody waits for them
+  // Those with calls under way leave their groups, so that nobody waits for them; or all do.
+  enum class Ends { with_calls_under_way, all };
+  static void end_for_exit(Ends which);
 
   const std::string getBackendName() const override { return "unisono"; }
   c10::intrusive_ptr<Options> getBackendOptions() override;
-  bool supportsCoalescing() const override { return true; }
+  // Only batch_isend_irecv() asks, and where this is true it leaves torch's own record of the batch open when a call of it is
+  // refused: from then on all_reduce does nothing. Collecting itself is there, for those that ask for it.
+  bool supportsCoalescing() const override { return false; }
   bool supportsSplitting() const override { return true; }
   bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;  // in memory that the neighbours have mapped
   void setTimeout(std::chrono::milliseconds timeout) override;
-  c10d::ErrorType getError() override { return c10d::ErrorType::SUCCESS; }  // errors are told by the calls that have them
-  void abort() override;
-  void shutdown() override;
+  c10d::ErrorType getError() override;  // by what a call here has failed with and broken the group; nobody looks without a call
+  void abort() override;     // at once, on all ranks; nothing more happens to a group that is broken already
+  void shutdown() override;  // once the collectives under way are over: their deadlines and broken groups end that
   c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
                                     const c10::intrusive_ptr<Options>& options) override;
 
@@ -75,6 +79,14 @@ class TorchBackend final : public c10d::Backend {
   TorchWork recvAnysource(Tensors& tensors, int tag) override;
 
  private:
+  // What was collected by one thread, until it asks for it; those that are over with success need no waiting for.
+  struct Collected {
+    std::vector<TorchWork> works;
+    size_t tidy_at = 16;
+  };
+
+  template <typename Function>
+  auto in_call(Function function);
   template <typename Step>
   void prepare(Collective kind, Step step);
   // Makes the library's calls by `call(async_op, works)`, which adds what it gets when they are asynchronous.
@@ -85,8 +97,13 @@ class TorchBackend final : public c10d::Backend {
   TorchWork wrap(Deed deed, std::vector<WorkPtr> works);
   TorchWork finished(Deed deed);
   void note_collected(const TorchWork& work);
-  bool collects() const;
+  Collected* collected();  // this thread's; null: it does not collect
+  bool collects() { return collected() != nullptr; }
+  void leave();            // at once: calls that are under way fail, and nobody is waited for
   Tensors gathered(const at::Tensor& mine, const std::vector<int64_t>& counts, const distributed::Options& options);
+
+  const void* own_part(const std::vector<TensorView>& list) const;
+  void set_parts_apart(Loan& loan, std::vector<TensorView>& inputs, const TensorView& output) const;
 
   GroupHandle group() const;  // StateError after shutdown()
   int world_rank(int64_t group_rank, const char* name) const;
@@ -94,14 +111,16 @@ class TorchBackend final : public c10d::Backend {
   distributed::Options plain(std::chrono::milliseconds timeout, bool async_op) const;
 
   const std::string name_;
+  CompletionPool* const pool_;  // of the process that has joined: a forked child has another one
   std::vector<int> ranks_;  // the World's, by group rank
   std::shared_ptr<Ledger> ledger_;
   std::atomic<int64_t> timeout_ms_;
   std::atomic<uint64_t> number_{0};
   mutable std::mutex mutex_;
-  std::shared_ptr<Membership> membership_;  // null after shutdown()
+  std::unique_ptr<Membership> membership_;  // null once the group was left
   GroupHandle group_ = GroupHandle::outside();
-  std::optional<std::vector<TorchWork>> collected_;  // between startCoalescing() and endCoalescing()
+  bool closing_ = false;  // no new calls
+  std::map<uint64_t, Collected> collected_;  // by thread, between startCoalescing() and endCoalescing()
 };
 
 }  // namespace unisono::torch_backend

@@ -8,6 +8,18 @@ namespace unisono::torch_backend {
 using c10d::OpType;
 using Works = std::vector<WorkPtr>;
 
+// Where this rank's tensor may lie in a list of everybody's, or null.
+const void* TorchBackend::own_part(const std::vector<TensorView>& list) const {
+  const auto own = static_cast<size_t>(rank_);
+  return own < list.size() ? list[own].data : nullptr;
+}
+
+// Inputs, one for each rank, of which this rank's may lie where the output does.
+void TorchBackend::set_parts_apart(Loan& loan, std::vector<TensorView>& inputs, const TensorView& output) const {
+  for (size_t index = 0; index < inputs.size(); ++index)
+    loan.set_apart(inputs[index], {&output, 1}, index == static_cast<size_t>(rank_) ? output.data : nullptr);
+}
+
 TorchWork TorchBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   Deed deed{OpType::BROADCAST, "unisono:broadcast", options.asyncOp};
   TensorView tensor;
@@ -60,6 +72,7 @@ TorchWork TorchBackend::allgather(TensorLists& outputs, Tensors& inputs, const c
   prepare(Collective::all_gather, [&] {
     input = deed.loan.read(only(inputs));
     list = deed.loan.write(only(outputs));
+    deed.loan.set_apart(input, list, own_part(list));
   });
   deed.outputs = outputs.front();
   return perform(std::move(deed), [&](bool async_op, Works& works) {
@@ -73,6 +86,7 @@ TorchWork TorchBackend::_allgather_base(at::Tensor& output, at::Tensor& input, c
   prepare(Collective::all_gather, [&] {
     from = deed.loan.read(input);
     to = deed.loan.write(output);
+    deed.loan.set_apart(from, {&to, 1}, static_cast<std::byte*>(to.data) + rank_ * from.bytes());
   });
   deed.outputs = {output};
   return perform(std::move(deed), [&](bool async_op, Works& works) {
@@ -88,6 +102,7 @@ TorchWork TorchBackend::gather(TensorLists& outputs, Tensors& inputs, const c10d
   prepare(Collective::gather, [&] {
     input = deed.loan.read(only(inputs));
     if (!outputs.empty()) list = deed.loan.write(only(outputs));
+    deed.loan.set_apart(input, list, own_part(list));
     destination = world_rank(options.rootRank, "the destination");
   });
   if (!outputs.empty()) deed.outputs = outputs.front();
@@ -104,6 +119,7 @@ TorchWork TorchBackend::scatter(Tensors& outputs, TensorLists& inputs, const c10
   prepare(Collective::scatter, [&] {
     output = deed.loan.write(only(outputs));
     if (!inputs.empty()) list = deed.loan.read(only(inputs));
+    set_parts_apart(deed.loan, list, output);
     source = world_rank(options.rootRank, "the source");
   });
   deed.outputs = outputs;
@@ -120,6 +136,7 @@ TorchWork TorchBackend::reduce_scatter(Tensors& outputs, TensorLists& inputs, co
   prepare(Collective::reduce_scatter, [&] {
     list = deed.loan.read(only(inputs));
     output = deed.loan.write(only(outputs));
+    set_parts_apart(deed.loan, list, output);
     op = reduce_op_of(options.reduceOp);
   });
   deed.outputs = outputs;
@@ -135,6 +152,7 @@ TorchWork TorchBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& inp
   prepare(Collective::reduce_scatter, [&] {
     from = deed.loan.read(input);
     to = deed.loan.write(output);
+    deed.loan.set_apart(from, {&to, 1}, static_cast<std::byte*>(to.data) - rank_ * to.bytes());
     op = reduce_op_of(options.reduceOp);
   });
   deed.outputs = {output};
@@ -149,6 +167,7 @@ TorchWork TorchBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::
   prepare(Collective::all_to_all, [&] {
     from = deed.loan.read(inputs);
     to = deed.loan.write(outputs);
+    for (TensorView& input : from) deed.loan.set_apart(input, to);
   });
   deed.outputs = outputs;
   return perform(std::move(deed), [&](bool async_op, Works& works) {
@@ -163,6 +182,7 @@ TorchWork TorchBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std
   prepare(Collective::all_to_all, [&] {
     from = in_rows(deed.loan.read(input), input);
     to = in_rows(deed.loan.write(output), output);
+    deed.loan.set_apart(from, {&to, 1});
   });
   deed.outputs = {output};
   // Torch takes splits on one side only; the other is then cut into equal parts.
@@ -190,6 +210,7 @@ TorchWork TorchBackend::barrier(const c10d::BarrierOptions& options) {
 }
 
 void TorchBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
+  const Ledger::Presence here(*ledger_);
   in_torch_words([&] { distributed::monitored_barrier({group(), timeout_s(options.timeout), wait_all_ranks}); });
 }
 

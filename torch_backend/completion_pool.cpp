@@ -1,28 +1,34 @@
 // Threads for callbacks; see completion_pool.hpp.
 #include "torch_backend/completion_pool.hpp"
 
+#include <c10/util/Exception.h>
 #include <pthread.h>
-#include <unistd.h>
 
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "torch_backend/of_this_process.hpp"
+
 namespace unisono::torch_backend {
 namespace {
 
-constexpr int most_idle = 3;  // more of them end: they were needed while others were blocked
+constexpr int at_once = 4;   // so many are made without waiting, and stay
+constexpr int most = 256;    // where all of these are blocked, and only by tasks behind them, nothing goes on
+constexpr std::chrono::milliseconds patience(10); // how long the last idle one waits for the others to move
+constexpr std::chrono::seconds linger(10);        // of those above at_once: a program that needed them needs them again
 
 }  // namespace
 
-CompletionPool::CompletionPool() : process_(getpid()) {}
-
-CompletionPool& CompletionPool::instance() {
-  static auto* const pool = new CompletionPool;
-  return *pool;
-}
+CompletionPool& CompletionPool::instance() { return of_this_process<CompletionPool>(); }
 
 void CompletionPool::add_thread() {
+  if (threads_ == most) {
+    if (!std::exchange(warned_, true))
+      TORCH_WARN("unisono: ", most, " threads run callbacks of futures, and all of them are blocked or busy; there will not be more. ",
+                 "If the program hangs now, its callbacks wait for each other.");
+    return;
+  }
   try {
     std::thread([this] { work(); }).detach();
     ++threads_;
@@ -43,14 +49,30 @@ void CompletionPool::push(Task task) {
   wanted_.notify_one();
 }
 
+bool CompletionPool::await_task(Lock& lock) {
+  const auto there = [this] { return !queue_.empty() && !closed_; };
+  while (true) {
+    if (idle_ <= at_once || closed_) {
+      wanted_.wait(lock, there);
+    } else if (!wanted_.wait_for(lock, linger, there)) {
+      if (idle_ > at_once && !closed_) return false;
+      continue;
+    }
+    if (idle_ > 1 || threads_ <= at_once) return true;
+    const uint64_t before = taken_;
+    patience_.wait_for(lock, patience, [&] { return taken_ != before; });
+    if (taken_ == before && there()) return true;
+  }
+}
+
 // Before it may block in a task, a thread sees to it that another one waits for the next.
 void CompletionPool::work() {
   pthread_setname_np(pthread_self(), "unisono torch");
-  std::unique_lock lock(mutex_);
-  while (true) {
-    wanted_.wait(lock, [this] { return !queue_.empty() && !closed_; });
+  Lock lock(mutex_);
+  while (await_task(lock)) {
     Task task = std::move(queue_.front());
     queue_.pop_front();
+    ++taken_;
     --idle_;
     if (idle_ == 0) add_thread();
     lock.unlock();
@@ -59,16 +81,18 @@ void CompletionPool::work() {
     lock.lock();
     ++idle_;
     if (queue_.empty() && idle_ == threads_) drained_.notify_all();
-    if (idle_ > most_idle && queue_.empty()) break;
   }
   --idle_;
   --threads_;
 }
 
-void CompletionPool::drain_and_close() {
-  if (getpid() != process_) return;
-  std::unique_lock lock(mutex_);
-  drained_.wait(lock, [this] { return queue_.empty() && idle_ == threads_; });
+bool CompletionPool::drained_within(std::chrono::milliseconds patience) {
+  Lock lock(mutex_);
+  return drained_.wait_for(lock, patience, [this] { return queue_.empty() && idle_ == threads_; });
+}
+
+void CompletionPool::close() {
+  std::lock_guard lock(mutex_);
   closed_ = true;
 }
 

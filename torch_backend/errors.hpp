@@ -14,6 +14,10 @@ namespace unisono::torch_backend {
 // side, so in module.cpp.
 void throw_if_interrupted();
 
+// Runs the handlers of signals that have come, where this is the thread that Python runs them in, and throws what they raise:
+// for waits of our own. Also in module.cpp.
+void throw_if_signalled();
+
 [[noreturn]] inline void throw_in_torch(const Status& status) {
   if (status.code() == ErrorCode::revoked) throw_if_interrupted();
   switch (status.code()) {
@@ -39,6 +43,17 @@ auto in_torch_words(Function function) {
     return function();
   } catch (const Error& error) {
     throw_in_torch(error.status());
+  }
+}
+
+// A function that somebody hung on a future and that throws must not end the pool's thread; torch keeps what callbacks of
+// `then` throw, so this is about nobody's mistake but theirs.
+template <typename Function>
+void quietly(Function function) {
+  try {
+    function();
+  } catch (const std::exception& error) {
+    TORCH_WARN("a callback of the unisono backend threw: ", error.what());
   }
 }
 

@@ -2,7 +2,11 @@
 #include "torch_backend/loan.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+
+#include <algorithm>
+#include <cstring>
 
 #include "torch_backend/errors.hpp"
 #include "torch_backend/numbers.hpp"
@@ -29,6 +33,8 @@ TensorView Loan::borrow(const at::Tensor& tensor, bool is_read, bool is_written)
     throw ArgumentError(Status(ErrorCode::argument, c10::str("a tensor is on ", tensor.device(), "; the backend takes tensors of the CPU")));
   if (tensor.layout() != c10::Layout::Strided)
     throw ArgumentError(Status(ErrorCode::argument, c10::str("a tensor has the layout ", tensor.layout(), "; only all_reduce takes sparse ones")));
+  if (is_written && at::has_internal_overlap(tensor) == at::MemOverlap::Yes)
+    throw ArgumentError(Status(ErrorCode::argument, "elements of a tensor that is written share memory, as expand() makes it; give a copy"));
   TensorView view;
   view.dtype = dtype_of(tensor);
   view.shape = Shape{tensor.numel()};
@@ -60,6 +66,18 @@ std::vector<TensorView> Loan::write(const std::vector<at::Tensor>& tensors) {
   views.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) views.push_back(write(tensor));
   return views;
+}
+
+void Loan::set_apart(TensorView& input, std::span<const TensorView> outputs, const void* own_place) {
+  if (own_place && input.data == own_place) return;
+  auto end_of = [](const TensorView& view) { return static_cast<const std::byte*>(view.data) + view.bytes(); };
+  auto overlaps = [&](const TensorView& output) {
+    return input.bytes() > 0 && output.bytes() > 0 && end_of(input) > output.data && end_of(output) > input.data;
+  };
+  if (std::none_of(outputs.begin(), outputs.end(), overlaps)) return;
+  held_.push_back(at::empty({input.bytes()}, c10::ScalarType::Byte));
+  std::memcpy(held_.back().mutable_data_ptr(), input.data, static_cast<size_t>(input.bytes()));
+  input.data = held_.back().mutable_data_ptr();
 }
 
 void Loan::give_back() {

@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,10 @@ class Loan {
   TensorView update(const at::Tensor& tensor);  // both
   std::vector<TensorView> read(const std::vector<at::Tensor>& tensors);
   std::vector<TensorView> write(const std::vector<at::Tensor>& tensors);
+
+  // An input that lies in what the call writes goes through a copy, but where it begins at its own place there, which the
+  // library takes.
+  void set_apart(TensorView& input, std::span<const TensorView> outputs, const void* own_place = nullptr);
 
   // After a call that succeeded: results go where they belong.
   void give_back();

@@ -7,20 +7,28 @@
 #include <mutex>
 #include <numeric>
 
+#include "torch_backend/of_this_process.hpp"
 #include "torch_backend/store.hpp"
 
 namespace unisono::torch_backend {
-namespace {
 
 struct Current {
   std::mutex mutex;
-  std::weak_ptr<Membership> membership;
-  uint64_t joinings = 0;  // how often a membership has joined here
+  std::shared_ptr<Membership::Joining> joining;  // the last one
 };
 
-Current& current() {
-  static auto* const the_current = new Current;  // outlives the backends that static objects hold
-  return *the_current;
+namespace {
+
+Current& current() { return of_this_process<Current>(); }
+
+// Not so in a forked child, where its parent's is to be seen and not to be used, and another one may be joined.
+bool is_in_a_world() {
+  if (!distributed::is_initialized()) return false;
+  try {
+    return distributed::get_rank() >= 0;
+  } catch (const StateError&) {
+    return false;
+  }
 }
 
 void require_same_world(const GroupRequest& request) {
@@ -33,32 +41,35 @@ void require_same_world(const GroupRequest& request) {
 
 }  // namespace
 
-std::shared_ptr<Membership> Membership::for_group(const GroupRequest& request) {
-  std::shared_ptr<Membership> found;  // let go of after the lock, which its end would take
-  std::lock_guard lock(current().mutex);
-  const bool is_there = distributed::is_initialized();
-  found = current().membership.lock();
-  if (found && is_there) return found;
-  if (is_there) {
-    require_same_world(request);
-  } else {
-    distributed::init_process_group({.rank = request.group_rank,
-                                     .world_size = request.group_size,
-                                     .timeout_s = request.timeout_s,
-                                     .store = std::make_shared<TorchStore>(request.store)});
+std::unique_ptr<Membership> Membership::for_group(const GroupRequest& request) {
+  Current& here = current();
+  std::lock_guard lock(here.mutex);
+  const bool is_there = is_in_a_world();
+  if (!is_there || !here.joining || here.joining->stays == 0) {
+    auto joining = std::make_shared<Joining>();
+    if (is_there) {
+      require_same_world(request);
+    } else {
+      distributed::init_process_group({.rank = request.group_rank,
+                                       .world_size = request.group_size,
+                                       .timeout_s = request.timeout_s,
+                                       .store = std::make_shared<TorchStore>(request.store)});
+      joining->ranks = request.ranks;
+      joining->is_ours = true;
+    }
+    here.joining = std::move(joining);
   }
-  auto membership = is_there ? std::make_shared<Membership>(std::vector<int64_t>(), 0)
-                             : std::make_shared<Membership>(request.ranks, ++current().joinings);
-  current().membership = membership;
-  return membership;
+  return std::unique_ptr<Membership>(new Membership(here.joining));
 }
 
-// The World that is there now may be another one, where somebody else has left the one that was joined here.
+// The World that is there now may be another one, where somebody else has left the one that was joined here, or this is a
+// forked child of the process that did.
 Membership::~Membership() {
-  std::lock_guard lock(current().mutex);
-  if (joined_ == 0 || joined_ != current().joinings) return;
+  Current& here = current();
+  std::lock_guard lock(here.mutex);
+  if (--joining_->stays > 0 || !joining_->is_ours || joining_ != here.joining) return;
   try {
-    if (distributed::is_initialized()) distributed::destroy_process_group();
+    if (is_in_a_world()) distributed::destroy_process_group();
   } catch (const Error&) {  // somebody else has left it: as good
   }
 }
@@ -71,14 +82,15 @@ std::vector<int> Membership::world_ranks(const GroupRequest& request) const {
     std::iota(members.begin(), members.end(), 0);
     return members;
   }
+  const std::vector<int64_t>& ranks = joining_->ranks;
   for (int64_t rank : request.ranks) {
-    const auto found = std::find(ranks_.begin(), ranks_.end(), rank);
-    const int64_t member = ranks_.empty() ? rank : found - ranks_.begin();
+    const auto found = std::find(ranks.begin(), ranks.end(), rank);
+    const int64_t member = ranks.empty() ? rank : found - ranks.begin();
     if (member < 0 || member >= distributed::get_world_size())
       throw ArgumentError(Status(ErrorCode::argument,
                                  c10::str("group \"", request.name, "\": rank ", rank, " is not in the world that this process has joined, of ",
                                           distributed::get_world_size(), " ranks",
-                                          ranks_.empty() ? std::string() : c10::str(": ", c10::IntArrayRef(ranks_)),
+                                          ranks.empty() ? std::string() : c10::str(": ", c10::IntArrayRef(ranks)),
                                           "; make the default group with the backend unisono, so that all ranks are in it")));
     members.push_back(static_cast<int>(member));
   }

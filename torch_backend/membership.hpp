@@ -24,11 +24,12 @@ struct GroupRequest {
   std::vector<int> members = {};    // instead of ranks: the World's
 };
 
+// A group's stay in the World. How many there are is counted under the lock that joining and leaving take, so that a group that
+// is made while the last one goes finds the World either there, to stay, or left.
 class Membership {
  public:
   // Throws unisono::Error, StateError where the World that is there is another one.
-  static std::shared_ptr<Membership> for_group(const GroupRequest& request);
-  Membership(std::vector<int64_t> ranks, uint64_t joined) : ranks_(std::move(ranks)), joined_(joined) {}
+  static std::unique_ptr<Membership> for_group(const GroupRequest& request);
   ~Membership();
   Membership(const Membership&) = delete;
 
@@ -36,8 +37,17 @@ class Membership {
   std::vector<int> world_ranks(const GroupRequest& request) const;
 
  private:
-  const std::vector<int64_t> ranks_;  // torch's global ranks by the World's; empty: they are the same
-  const uint64_t joined_;             // which joining of ours it was; 0: somebody else has joined
+  friend struct Current;
+  // What the stays of one World have in common; the count is under the lock.
+  struct Joining {
+    std::vector<int64_t> ranks = {};  // torch's global ranks by the World's; empty: they are the same
+    bool is_ours = false;             // joined here, and so left here; otherwise somebody else has joined
+    int stays = 0;
+  };
+
+  explicit Membership(std::shared_ptr<Joining> joining) : joining_(std::move(joining)) { ++joining_->stays; }
+
+  const std::shared_ptr<Joining> joining_;
 };
 
 }  // namespace unisono::torch_backend

@@ -34,19 +34,21 @@ TorchBackend::Tensors TorchBackend::gathered(const at::Tensor& mine, const std::
 
 TorchWork TorchBackend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
   const bool averages = options.reduceOp.op_ == c10d::ReduceOp::AVG;
+  at::AutoDispatchBelowADInplaceOrView below;
+  at::Tensor mine;
   prepare(Collective::all_gather, [&] {  // which is the first call that the others make
     if (only(tensors).layout() != c10::Layout::Sparse) throw ArgumentError(Status(ErrorCode::argument, "the tensor is not sparse"));
     if (!averages && options.reduceOp.op_ != c10d::ReduceOp::SUM)
       throw ArgumentError(Status(ErrorCode::argument, "sparse tensors are summed up or averaged; other reductions would need the zeros"));
+    mine = tensors.front().coalesce();
   });
+  const Ledger::Presence here(*ledger_);
   const at::Tensor& tensor = tensors.front();
   Deed deed{c10d::OpType::_ALLREDUCE_SPARSE, "unisono:sparse_all_reduce", false};
   deed.outputs = tensors;
   deed.number = number_.fetch_add(1, std::memory_order_relaxed) + 1;
   deed.started = std::chrono::steady_clock::now();
-  at::AutoDispatchBelowADInplaceOrView below;
-  const at::Tensor mine = tensor.coalesce();
-  const at::Tensor sum = in_torch_words([&] {
+  const at::Tensor sum = in_call([&] {
     const distributed::Options each = plain(options.timeout, false);
     const std::vector<int64_t> outline = outline_of(mine);
     const auto length = static_cast<int64_t>(outline.size());

@@ -5,6 +5,8 @@
 #include <ATen/core/jit_type.h>
 #include <ATen/record_function.h>
 
+#include <cxxabi.h>
+
 #include <algorithm>
 
 #include "torch_backend/completion_pool.hpp"
@@ -14,71 +16,42 @@ namespace unisono::torch_backend {
 namespace {
 
 using Future = c10::ivalue::Future;
+using NoTensors = std::vector<at::Tensor>;
 
 c10::intrusive_ptr<Future> new_future() { return c10::make_intrusive<Future>(c10::ListType::ofTensors()); }
 
-// A function that somebody hung on a future and that throws must not end the pool's thread; torch keeps what callbacks of
-// `then` throw, so this is about nobody's mistake but theirs.
-template <typename Function>
-void quietly(Function function) {
+float milliseconds_since(std::chrono::steady_clock::time_point start, std::chrono::steady_clock::time_point end) {
+  return std::chrono::duration<float, std::milli>(end - start).count();
+}
+
+// Of a step that must not keep others from hearing that a call is over, whatever it throws.
+template <typename Step>
+Status outcome_of(Step step) {
   try {
-    function();
+    step();
+    return Status::success();
+  } catch (const abi::__forced_unwind&) {  // this thread is being ended, and has to be
+    throw;
+  } catch (const c10::Error& error) {
+    return {ErrorCode::internal, error.what_without_backtrace()};
   } catch (const std::exception& error) {
-    TORCH_WARN("a callback of the unisono backend threw: ", error.what());
+    return {ErrorCode::internal, error.what()};
+  } catch (...) {
+    return {ErrorCode::internal, "something was thrown that is no exception"};
   }
+}
+
+Status forked_status() {
+  return {ErrorCode::state, "this process was forked from the one that made the call, and will not hear of its end"};
 }
 
 const char* title_if_profiled(const Deed& deed) { return at::hasCallbacks() ? deed.title : nullptr; }
 
 }  // namespace
 
-int Ledger::group_rank(int world_rank) const {
-  const auto found = std::find(ranks_.begin(), ranks_.end(), world_rank);
-  return found == ranks_.end() ? -1 : static_cast<int>(found - ranks_.begin());
-}
-
-void Ledger::begin() {
-  std::lock_guard lock(mutex_);
-  ++pending_;
-}
-
-void Ledger::end() {
-  std::lock_guard lock(mutex_);
-  if (--pending_ == 0) none_pending_.notify_all();
-}
-
-bool Ledger::has_pending() const {
-  std::lock_guard lock(mutex_);
-  return pending_ != 0;
-}
-
-void Ledger::wait_for_all() {
-  std::unique_lock lock(mutex_);
-  none_pending_.wait(lock, [this] { return pending_ == 0; });
-}
-
-void Ledger::set_hook(Hook hook) {
-  auto kept = std::make_shared<const Hook>(std::move(hook));
-  std::lock_guard lock(mutex_);
-  hook_.swap(kept);
-}
-
-bool Ledger::has_hook() const {
-  std::lock_guard lock(mutex_);
-  return hook_ != nullptr;
-}
-
-void Ledger::call_hook(const c10d::WorkInfo& info) const {
-  std::shared_ptr<const Hook> hook;
-  {
-    std::lock_guard lock(mutex_);
-    hook = hook_;
-  }
-  if (hook) quietly([&] { (*hook)(std::make_shared<c10d::WorkInfo>(info)); });
-}
-
 FinishedWork::FinishedWork(Deed deed)
-    : c10d::Work(-1, deed.kind), outputs_(std::move(deed.outputs)), number_(deed.number) {}
+    : c10d::Work(-1, deed.kind), outputs_(std::move(deed.outputs)), number_(deed.number),
+      duration_ms_(milliseconds_since(deed.started, std::chrono::steady_clock::now())) {}
 
 c10::intrusive_ptr<Future> FinishedWork::getFuture() {
   auto future = new_future();
@@ -91,6 +64,7 @@ PostedWork::PostedWork(Deed deed, std::vector<WorkPtr> works, std::shared_ptr<Le
       deed_(std::move(deed)),
       works_(std::move(works)),
       ledger_(std::move(ledger)),
+      pool_(&CompletionPool::instance()),
       remaining_(static_cast<int>(works_.size())) {}
 
 class PostedWork::Attending {
@@ -126,6 +100,7 @@ thread_local PostedWork::Attending* PostedWork::Attending::attended = nullptr;
 
 // A thread of the library's hands the Work on and drops nothing itself: tensors may belong to Python objects.
 void PostedWork::ended() {
+  if (is_collective()) ledger_->leave();
   if (!Attending::takes(*this)) CompletionPool::instance().push([last = std::move(itself_)] { last->tell(); });
 }
 
@@ -140,6 +115,7 @@ bool PostedWork::nobody_listens() {
 TorchWork PostedWork::watch(Deed deed, std::vector<WorkPtr> works, std::shared_ptr<Ledger> ledger) {
   auto work = c10::make_intrusive<PostedWork>(std::move(deed), std::move(works), std::move(ledger));
   work->ledger_->begin();
+  if (work->is_collective()) work->ledger_->enter();
   work->itself_ = work;
   Attending here(*work);  // short letters are over when they are posted
   for (const WorkPtr& each : work->works_)
@@ -162,15 +138,13 @@ void PostedWork::settle() {
     return;
   }
   status_ = first_error();
-  try {
-    if (status_.ok()) deed_.loan.give_back();
-  } catch (const c10::Error& error) {
-    status_ = Status(ErrorCode::internal, error.what_without_backtrace());
-  }
-  if (recordFunctionEndCallback_) {
-    recordFunctionEndCallback_();
-    recordFunctionEndCallback_ = nullptr;
-  }
+  ledger_->note(status_);
+  if (status_.ok()) status_ = outcome_of([this] { deed_.loan.give_back(); });
+  settled_at_ = std::chrono::steady_clock::now();
+  const Status recorded = outcome_of([this] {
+    if (auto record = std::exchange(recordFunctionEndCallback_, nullptr)) record();
+  });
+  if (status_.ok()) status_ = recorded;
   state_.store(settled, std::memory_order_release);
   state_.notify_all();
 }
@@ -191,6 +165,7 @@ std::exception_ptr PostedWork::exception() const {
 
 bool PostedWork::wait(std::chrono::milliseconds timeout) {
   std::optional<double> timeout_s;
+  if (is_forked() && state_.load(std::memory_order_acquire) != settled) throw_in_torch(forked_status());
   if (timeout > kNoTimeout) timeout_s = static_cast<double>(timeout.count()) * 1e-3;
   in_torch_words([&] {
     Attending here(*this);
@@ -202,10 +177,20 @@ bool PostedWork::wait(std::chrono::milliseconds timeout) {
   return true;
 }
 
+float PostedWork::getDuration() const {
+  if (state_.load(std::memory_order_acquire) == settled) return milliseconds_since(deed_.started, settled_at_);
+  throw_in_torch(Status(ErrorCode::state, "the duration of a call that is not over was asked for; wait for it first"));
+}
+
 int PostedWork::sourceRank() const { return ledger_->group_rank(works_.front()->source_rank()); }
 
 c10::intrusive_ptr<Future> PostedWork::getFuture() {
   c10::intrusive_ptr<Future> future;
+  if (is_forked() && state_.load(std::memory_order_acquire) != settled) {
+    future = new_future();
+    future->setError(as_exception(forked_status()));
+    return future;
+  }
   bool told = false;
   {
     std::lock_guard lock(mutex_);
@@ -236,8 +221,7 @@ void PostedWork::tell() {
   }
   if (future) complete(future);
   if (ledger_->has_hook()) {
-    const auto now = std::chrono::steady_clock::now();
-    ledger_->call_hook({deed_.kind, deed_.number, deed_.started, now, now - deed_.started});
+    ledger_->call_hook({deed_.kind, deed_.number, deed_.started, settled_at_, settled_at_ - deed_.started});
   }
   ledger_->end();
 }
@@ -263,18 +247,11 @@ bool BatchWork::wait(std::chrono::milliseconds timeout) {
   return true;
 }
 
-std::vector<at::Tensor> BatchWork::result() {
-  std::vector<at::Tensor> all;
-  for (const TorchWork& work : works_)
-    for (const at::Tensor& tensor : work->result()) all.push_back(tensor);
-  return all;
-}
-
 // Complete when the futures of all of them are, on the pool's threads; with the first error where there is one.
 c10::intrusive_ptr<Future> BatchWork::getFuture() {
   auto future = new_future();
   auto left = std::make_shared<std::atomic<size_t>>(works_.size());
-  if (works_.empty()) future->markCompleted(c10::IValue(result()));
+  if (works_.empty()) future->markCompleted(c10::IValue(NoTensors()));
   for (const TorchWork& work : works_)
     work->getFuture()->addCallback([future, left, works = works_](Future&) {
       if (left->fetch_sub(1, std::memory_order_acq_rel) != 1) return;
@@ -282,7 +259,7 @@ c10::intrusive_ptr<Future> BatchWork::getFuture() {
       if (auto exception = all.exception())
         future->setError(exception);
       else
-        future->markCompleted(c10::IValue(all.result()));
+        future->markCompleted(c10::IValue(NoTensors()));
     });
   return future;
 }

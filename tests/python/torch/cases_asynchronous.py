@@ -2,6 +2,7 @@
 import datetime
 import gc
 import threading
+import time
 
 import torch
 import torch.distributed as dist
@@ -114,6 +115,75 @@ def case_callbacks_may_block_on_other_calls(world):
         future.wait()
 
 
+def attached(world, count, function):
+    """The futures of `function` on rank 0, none on the others, which make their calls once all are attached."""
+    group = dist.new_group(world.ranks)
+    if world.rank != 0:
+        dist.recv(torch.ones(1), 0)
+        for _ in range(count):
+            dist.all_reduce(torch.ones(2), group=group)
+        return []
+    futures = [dist.all_reduce(torch.ones(2), async_op=True, group=group).get_future().then(function) for _ in range(count)]
+    for rank in range(1, world.size):
+        dist.send(torch.ones(1), rank)
+    return futures
+
+
+def case_busy_callbacks_need_few_threads(world):
+    """One is added only where none has moved for 10 ms, so their number has a bound, however slow the machine is."""
+    most = [0]
+
+    def work(future):
+        time.sleep(0.02)
+        most[0] = max(most[0], unisono.torch._module.completion_threads())
+
+    before, start = unisono.torch._module.completion_threads(), time.monotonic()
+    for future in attached(world, 400, work):
+        future.wait()
+    allowed = max(before, 5) + (time.monotonic() - start) / 0.010
+    assert most[0] <= allowed, (most, allowed)
+
+
+def case_the_pool_has_an_end(world):
+    """The others make calls meanwhile, which takes long enough for more threads to come if there could be any."""
+    may_go_on, began = threading.Event(), threading.Semaphore(0)
+    futures = attached(world, 300, lambda future: (began.release(), may_go_on.wait(120)))
+    for _ in futures[:256]:
+        assert began.acquire(timeout=60)
+    for _ in range(1000):
+        dist.all_reduce(torch.ones(1000))
+        assert unisono.torch._module.completion_threads() <= 256
+    may_go_on.set()
+    for future in futures:
+        future.wait()
+
+
+def case_what_was_posted_of_a_refused_call_keeps_its_memory(world):
+    """Of two dtypes the second is refused when the first is under way already, which the others join in only later."""
+    group = dist.new_group(world.ranks)
+    options = dist.AllreduceCoalescedOptions()
+    options.reduceOp = dist.ReduceOp.BAND
+    whole_numbers = torch.full((1 << 16, 2), 7)[:, 0]  # with gaps, so through a copy
+
+    def call():
+        try:
+            group.allreduce_coalesced([whole_numbers, torch.ones(8)], options)
+        except ValueError as error:
+            assert str(error).startswith("ArgumentError: band of float32"), error
+        else:
+            raise AssertionError("floats have no bits")
+
+    if world.rank == 0:
+        call()
+    others = [torch.full((1 << 16,), 1000 + world.rank) for _ in range(6)]
+    dist.barrier(group=world.gloo)
+    if world.rank != 0:
+        call()
+    dist.barrier(group=group)
+    for other in others:
+        same(other, torch.full((1 << 16,), 1000 + world.rank))
+
+
 def case_an_error_reaches_the_future(world):
     group = dist.new_group(world.ranks)
     tensor = torch.ones(3 + world.rank)
@@ -188,6 +258,26 @@ def case_numbers_count_the_collectives(world):
     work.wait()
     assert ours._get_sequence_number_for_group() == before + 4
     assert work._get_sequence_number() == before + 4 if hasattr(work, "_get_sequence_number") else True
+
+
+def case_works_know_how_long_they_took(world):
+    if world.rank == 0:
+        work = dist.all_reduce(torch.ones(3), async_op=True)
+        try:
+            work._get_duration()
+        except dist.DistBackendError as error:
+            assert str(error).startswith("StateError"), error
+        else:
+            raise AssertionError("nobody else has called yet")
+        start = time.perf_counter()
+    dist.barrier(group=world.gloo)
+    if world.rank == 0:
+        work.wait()
+        assert (time.perf_counter() - start) * 1000 > 0 and work._get_duration() > 0
+    else:
+        work = dist.group.WORLD.allreduce([torch.ones(3)], dist.AllreduceOptions())
+        work.wait()
+        assert work._get_duration() > 0
 
 
 def case_a_wait_that_expires_leaves_the_call_running(world):

@@ -1,4 +1,7 @@
-"""Sends and receives."""
+"""Sends and receives, alone and collected."""
+import threading
+import weakref
+
 import torch
 import torch.distributed as dist
 from cases_moves import noise, nothing
@@ -73,6 +76,93 @@ def case_batches(world):
             work.wait()
         same(one, torch.full((3,), float(left)))
         same(two, torch.full((70_000,), float(-left)))
+
+
+def case_a_batch_has_a_work_for_each(world):
+    right, left = neighbours(world)
+    received = torch.zeros(3)
+    works = dist.batch_isend_irecv([dist.P2POp(dist.isend, torch.ones(3), right), dist.P2POp(dist.irecv, received, left)])
+    assert len(works) == 2
+    works[1].wait()
+    same(received, torch.ones(3))
+    works[0].wait()
+
+
+def case_a_batch_that_is_refused_leaves_nothing_open(world):
+    right, left = neighbours(world)
+    group = dist.new_group(world.ranks)
+    strange = torch.zeros(4, dtype=torch.float4_e2m1fn_x2)
+    try:
+        dist.batch_isend_irecv([dist.P2POp(dist.isend, torch.ones(2), right, group), dist.P2POp(dist.irecv, strange, left, group)])
+    except TypeError as error:
+        assert str(error).startswith("ArgumentTypeError"), error
+    else:
+        raise AssertionError("that dtype is nobody's")
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor, group=group)
+    same(tensor, torch.full((3,), float(world.size)))
+
+
+CPU = torch.device("cpu")
+
+
+def case_calls_are_collected(world):
+    """By torch's manager, with and without a device; letters too."""
+    right, left = neighbours(world)
+    for device in (None, CPU):
+        for async_ops in (False, True):
+            tensors = [torch.full((4,), float(index)) for index in range(3)]
+            with dist._coalescing_manager(device=device, async_ops=async_ops) as manager:
+                for tensor in tensors:
+                    dist.all_reduce(tensor)
+            if async_ops:
+                manager.wait()
+            for index, tensor in enumerate(tensors):
+                same(tensor, torch.full((4,), float(index * world.size)))
+    received = torch.zeros(4)
+    with dist._coalescing_manager(device=CPU):
+        dist.isend(torch.full((4,), float(world.rank)), right)
+        dist.irecv(received, left)
+    same(received, torch.full((4,), float(left)))
+
+
+def refused(call):
+    try:
+        call()
+    except dist.DistBackendError as error:
+        assert str(error).startswith("StateError"), error
+    else:
+        raise AssertionError("that was out of order")
+
+
+def case_collecting_is_one_threads_own_and_does_not_nest(world):
+    group = dist.new_group(world.ranks)
+    collected = torch.ones(2)
+    group._start_coalescing(CPU)
+    group.allreduce([collected])
+    other = threading.Thread(target=lambda: refused(lambda: group._end_coalescing(CPU)))
+    other.start()
+    other.join()
+    group._end_coalescing(CPU).wait()
+    same(collected, torch.full((2,), float(world.size)))
+    refused(lambda: group._end_coalescing(CPU))
+    group._start_coalescing(CPU)
+    refused(lambda: group._start_coalescing(CPU))  # and ends it, as whoever was interrupted in one may try again
+    group._start_coalescing(CPU)
+    group._end_coalescing(CPU).wait()
+
+
+def case_what_was_collected_and_is_over_is_dropped(world):
+    """Where an exception has come between start and end, nobody ever asks for it."""
+    group = dist.new_group(world.ranks)
+    tensors = []
+    group._start_coalescing(CPU)
+    for _ in range(100):
+        tensor = torch.ones(100)
+        tensors.append(weakref.ref(tensor))
+        group.allreduce([tensor]).wait()
+    assert sum(tensor() is not None for tensor in tensors) < 20
+    group._end_coalescing(CPU).wait()
 
 
 def case_futures_of_letters(world):

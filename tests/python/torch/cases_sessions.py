@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import threading
 
 import numpy
 import torch
@@ -11,6 +12,7 @@ import torch.distributed as dist
 from ranks import CALLS_MAY_TAKE
 
 import unisono.distributed as ours
+import unisono.torch
 
 JOIN_THEMSELVES = True
 
@@ -160,6 +162,16 @@ ENDINGS = {
         dist.send(torch.ones(1), 1, tag=3)  # only now: a future that is complete would run its callback here
         waiting.wait()
     """,
+    "with a callback inside of a synchronous call": """
+        waiting = threading.Event()
+        pair = dist.new_group([0, 1])
+        def call(future):
+            waiting.set()
+            dist.all_reduce(torch.ones(3), group=pair)
+        dist.all_reduce(torch.ones(3), async_op=True).get_future().then(call)
+        dist.send(torch.ones(1), 1, tag=3)
+        waiting.wait()
+    """,
     "with callbacks that are still to run": """
         one = dist.new_group([0])
         for _ in range(50):
@@ -181,6 +193,15 @@ ENDINGS = {
 
 
 OTHERS = {
+    "with a callback inside of a synchronous call": """
+pair = dist.new_group([0, 1])
+dist.recv(torch.ones(1), 0, tag=3)
+dist.all_reduce(torch.ones(3))
+try:
+    dist.recv(torch.ones(3), 0, group=pair)  # in this group, and not before rank 0 has left it
+except dist.DistBackendError as error:
+    print(error)
+""",
     "with a callback that waits for such a call":
         "pair = dist.new_group([0, 1]); dist.recv(torch.ones(1), 0, tag=3); dist.all_reduce(torch.ones(3), group=pair)",
     "with callbacks that are still to run": "dist.new_group([0])",
@@ -234,3 +255,126 @@ else:
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
         said = "interrupted" if world.rank == 0 else "told: "
         assert said in done.stdout, f"{call}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+
+
+def case_an_interrupt_ends_a_destruction_that_waits(world):
+    """It waits for a call that the others have not made; they hear that this rank has gone."""
+    program = f"""
+import os, signal, threading, torch, torch.distributed as dist, unisono.torch
+dist.init_process_group("unisono", init_method="file://{world.folder}/destruction", rank={world.rank}, world_size={world.size})
+tensor, group, over = torch.ones(3), dist.new_group([0, 1]), threading.Event()
+def interrupt():
+    while not over.wait(0.2):
+        os.kill(os.getpid(), signal.SIGINT)
+if {world.rank} == 0:
+    work = dist.all_reduce(tensor, group=group, async_op=True)
+    try:
+        threading.Thread(target=interrupt).start()
+        try:
+            dist.destroy_process_group(group)
+        finally:
+            over.set()
+    except KeyboardInterrupt:
+        print("interrupted")
+else:
+    try:
+        dist.recv(tensor, 0, group=group)
+    except dist.DistBackendError as error:
+        print("told:", error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    said = "interrupted" if world.rank == 0 else "told: "
+    assert said in done.stdout, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+
+
+def case_an_interrupt_ends_an_exit_that_waits(world):
+    """For a callback that never ends. Python says what came out of it, and goes."""
+    if world.rank != 0:
+        return
+    program = """
+import atexit, os, signal, threading, torch, torch.distributed as dist, unisono.torch
+dist.init_process_group("unisono", store=dist.HashStore(), rank=0, world_size=1)
+waiting, leaving = threading.Event(), threading.Event()
+dist.group.WORLD._register_on_completion_hook(lambda info: (waiting.set(), threading.Event().wait()))
+dist.all_reduce(torch.ones(3), async_op=True)
+def interrupt():
+    leaving.wait()
+    while True:
+        os.kill(os.getpid(), signal.SIGINT)
+        threading.Event().wait(0.2)
+threading.Thread(target=interrupt, daemon=True).start()
+waiting.wait()
+atexit.register(leaving.set)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert "KeyboardInterrupt" in done.stderr, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
+
+
+def case_a_forked_child_joins_a_world_of_its_own(world):
+    """With futures, whatever its parent has joined, left or under way; a call of the parent's is not the child's to wait for."""
+    for how in ("there", "left"):
+        program = f"""
+import multiprocessing, sys, torch, torch.distributed as dist, unisono.torch
+left = {how == "left"}
+dist.init_process_group("unisono", init_method="file://{world.folder}/forks-{how}", rank={world.rank}, world_size={world.size})
+dist.all_reduce(torch.ones(1), async_op=True).get_future().wait()
+if {world.rank} != 0:
+    try:
+        dist.recv(torch.ones(1), 0)
+    except dist.DistBackendError as error:
+        print(error)
+    sys.exit(0)
+pending = dist.irecv(torch.ones(1), 1)
+if left:
+    dist.destroy_process_group()
+def expect_state_error(call):
+    try:
+        call()
+    except dist.DistBackendError as error:
+        assert str(error).startswith("StateError"), error
+    else:
+        raise AssertionError("that call is the parent's")
+def child(rank):
+    if not left:
+        expect_state_error(pending.wait)
+        expect_state_error(pending.get_future().wait)
+        dist.destroy_process_group()
+    dist.init_process_group("unisono", init_method="file://{world.folder}/children-{how}", rank=rank, world_size=2)
+    answer = dist.all_reduce(torch.ones(4), async_op=True).get_future().then(lambda future: future.value()[0][0].item())
+    assert answer.wait() == 2
+    dist.destroy_process_group()
+children = [multiprocessing.get_context("fork").Process(target=child, args=(rank,)) for rank in range(2)]
+for each in children:
+    each.start()
+for each in children:
+    each.join(90)
+    each.kill()
+print([each.exitcode for each in children])
+"""
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, f"{how}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert world.rank != 0 or done.stdout == "[0, 0]\n", f"{how}: {done.stdout}\n{done.stderr}"
+
+
+def case_the_last_group_goes_while_another_one_comes(world):
+    """Each thread's group finds the world there, to stay, or joins it anew."""
+    errors = []
+
+    def come_and_go():
+        try:
+            for _ in range(2000):
+                options = torch._C._distributed_c10d._DistributedBackendOptions()
+                options.store, options.group_rank, options.group_size = dist.HashStore(), 0, 1
+                options.timeout, options.group_id, options.global_ranks_in_group = CALLS_MAY_TAKE, "one", []
+                backend = unisono.torch._module.create(options)
+                backend.allreduce([torch.ones(3)]).wait()
+                backend.shutdown()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=come_and_go) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors, errors
