@@ -12,6 +12,7 @@
 #include "torch_backend/errors.hpp"
 #include "torch_backend/numbers.hpp"
 #include "torch_backend/of_this_process.hpp"
+#include "unisono/binding.hpp"
 #include "unisono/shared_tensor.hpp"
 
 namespace unisono::torch_backend {
@@ -113,6 +114,7 @@ void TorchBackend::abort() {
 
 // Letters are not waited for: a receive that nobody answers would hold everything up, and nobody does with Gloo either.
 void TorchBackend::shutdown() {
+  in_torch_words([] { throw_if_error(outside_interrupt_check()); });  // in a signal's handler it would wait for the call below it
   if (&CompletionPool::instance() == pool_) {
     {
       std::lock_guard lock(mutex_);

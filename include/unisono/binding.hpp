@@ -17,6 +17,7 @@ namespace unisono {
 // StateError, since the call that it interrupts is still there and has what others would wait for.
 using InterruptCheck = bool (*)();
 void set_interrupt_check(InterruptCheck check);  // null, the default: nobody is asked
+Status outside_interrupt_check();                // that StateError where this thread is in the check just now, otherwise ok
 
 namespace distributed {
 // Makes a call whose arguments were found to be wrong before they could be given to it: the others hear of it, as of any call

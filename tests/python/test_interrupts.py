@@ -159,3 +159,26 @@ else:
         say("told" if "rank 0 was interrupted" in str(error) else error)
 """
     assert programs.run(source, 2) == [(3, ["told"], ""), (0, ["told"], "")]
+
+
+def test_a_handler_that_destroys_the_group_of_torch_in_a_call_is_told_so():
+    pytest.importorskip("unisono.torch", exc_type=ImportError)
+    source = """
+import torch
+import torch.distributed as dist
+import unisono.torch
+dist.init_process_group("unisono", init_method=meeting, rank=rank, world_size=ranks)
+signal.signal(signal.SIGINT, lambda *_: dist.destroy_process_group())
+if rank == 0:
+    interrupt_in("all_reduce")
+    try:
+        dist.all_reduce(torch.ones(4))
+    except dist.DistBackendError as error:
+        say("told" if "signal's handler" in str(error) else error)
+else:
+    try:
+        dist.recv(torch.ones(1), src=0)
+    except dist.DistBackendError as error:
+        say("told" if "rank 0 was interrupted" in str(error) else error)
+"""
+    assert [(status, lines) for status, lines, _ in programs.run(source, 2)] == [(0, ["told"])] * 2
