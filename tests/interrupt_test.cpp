@@ -152,12 +152,14 @@ TEST_F(Interrupt, checks_that_call_the_library_are_told_not_to) {
         [] { distributed::init_process_group({.rank = 0, .world_size = 1}); },
     };
     for (const auto& call : calls) expect_error<StateError>({"signal's handler"}, call);
+    EXPECT_EQ(outside_interrupt_check().code(), ErrorCode::state);
     EXPECT_EQ(distributed::get_world_size(waiting_in), 2);
     distributed::abort(waiting_in, "the handler said so");
     ++asked;
     return false;
   });
   asked = 0;
+  EXPECT_TRUE(outside_interrupt_check().ok());
   for (const bool is_letter : {false, true})
     for_each_world(ranks(2).with(Kind::processes), [&](TestWorld& world) {
       const GroupHandle group = distributed::new_group({0, 1});
