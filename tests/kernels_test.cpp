@@ -14,6 +14,7 @@
 
 #include "kernels/target.hpp"
 #include "tests/kernels_reference.hpp"
+#include "tests/support/scale.hpp"
 
 namespace unisono {
 namespace {
@@ -33,7 +34,7 @@ void on_every_target(const std::function<void()>& body) {
     ASSERT_EQ(kernel_target(), target);
     SCOPED_TRACE(target);
     body();
-    if (testing::Test::HasFailure()) break;
+    if (::testing::Test::HasFailure()) break;
   }
   choose_kernel_target(kernel_targets().front());
 }
@@ -72,12 +73,11 @@ Input input_of(const Row& each, size_t source_count, size_t count, bool wild) {
   return input;
 }
 
-constexpr size_t source_counts[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 33};
+constexpr size_t source_counts[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 33}, longest = 333;
 
 TEST(Reduce, every_dtype_and_op_matches_a_plain_loop_at_every_length) {
-  constexpr size_t longest = 333;
   std::vector<size_t> counts = {127, 128, longest};
-  for (size_t count = 0; count <= 70; ++count) counts.push_back(count);
+  for (size_t count = 0; count <= 70; count += testing::small_run() && count > 3 ? 5 : 1) counts.push_back(count);
   for (const size_t source_count : source_counts) {
     for (const Reduction& reduction : all_reductions(static_cast<int>(source_count))) {
       for (const bool wild : {false, true}) {

@@ -89,7 +89,8 @@ void for_each_sharing(TestWorld& world, int64_t largest) {
 }
 
 TEST(SharedTensors, are_taken_by_every_collective) {
-  for_each_world(ranks({1, 2, 3, 5}), [](TestWorld& world) { for_each_sharing(world, 1 << 20); });
+  const auto worlds = testing::scale() == testing::Scale::small ? ranks({1, 3}) : ranks({1, 2, 3, 5});
+  for_each_world(worlds, [](TestWorld& world) { for_each_sharing(world, 1 << 20); });
 }
 
 TEST(SharedTensors, are_taken_by_every_plan) {
