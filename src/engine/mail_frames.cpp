@@ -185,7 +185,7 @@ bool Mail::read_arriving(int index) {
   const int64_t bytes = std::min(most_read_at_once, data.bytes - transfer.moved);
   const ReadOutcome outcome = read_memory_of(lanes_.member(index), data.data + transfer.moved,
                                              transfer.address + static_cast<uint64_t>(transfer.moved), bytes);
-  if (outcome == ReadOutcome::failed)
+  if (outcome == ReadOutcome::failed && !gave_up(index))
     failure_ = {ErrorCode::resource, fmt::format("the memory of rank {} (pid {}) cannot be read: {}; UNISONO_PEER_READS=off does without",
                                                  lanes_.member(index).rank, lanes_.member(index).pid, std::strerror(errno))};
   if (outcome != ReadOutcome::done || gave_up(index)) return false;  // the group will say why

@@ -238,10 +238,11 @@ bool Run::read_peer(const Step& step, int64_t tile) {
   return address != 0 && read_private(step.peer, target.data, address, target.bytes);
 }
 
-// A peer that is gone is found by whoever looks for deaths; anything else is a fault of ours to tell.
+// A peer that is gone, or that gave the call up and may have unmapped its memory since, is found by whoever looks for such;
+// anything else is a fault of ours to tell.
 bool Run::read_private(int peer, std::byte* target, uint64_t address, int64_t bytes) {
   const ReadOutcome outcome = read_memory_of(lanes_.member(peer), target, address, bytes);
-  if (outcome == ReadOutcome::failed)
+  if (outcome == ReadOutcome::failed && !somebody_gave_up(lanes_, call_of(word_)))
     failure_ = {ErrorCode::resource, fmt::format("the memory of rank {} (pid {}) cannot be read any more: {}; UNISONO_PEER_READS=off does without", lanes_.member(peer).rank,
                                                  lanes_.member(peer).pid, std::strerror(errno))};
   return outcome == ReadOutcome::done;

@@ -1,6 +1,7 @@
 // What the random programs have found, each as a test of its own that does not need luck, or little of it.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 
 #include "tests/support/eventually.hpp"
 #include "tests/support/losses.hpp"
@@ -115,6 +116,36 @@ TEST(Found, memory_that_was_given_up_while_it_was_read_is_no_result) {
   for (int round = 0; round < 10 * wanted && in_time < wanted && !HasFailure(); ++round)
     in_time += stop_rank_0_while_it_reads() ? 1 : 0;
   EXPECT_TRUE(in_time == wanted || HasFailure()) << "only " << in_time << " rounds stopped rank 0 in time";
+}
+
+// Rank 0 gives its call up, by destroying the group, and unmaps its data at once, while rank 1 reads them: that rank 0 has left is
+// the reason, not that its memory cannot be read any more.
+TEST(Found, who_leaves_and_unmaps_its_memory_while_it_is_read_has_left) {
+  if (under_thread_sanitizer()) GTEST_SKIP() << "reads the memory of processes";
+  constexpr size_t bytes = 16 << 20;
+  for_each_world(ranks(2).with(Kind::processes), [](TestWorld& world) {
+    for (int round = 0; round < (small_run() ? 10 : 60) && !HasFailure(); ++round) {
+      const GroupHandle group = distributed::new_group({0, 1});
+      distributed::barrier();
+      if (world.rank() == 0) {
+        void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+        ASSERT_NE(data, MAP_FAILED);
+        WorkPtr work = distributed::all_reduce({data, DType::uint8, Shape{bytes}}, {.group = group, .async_op = true});
+        for (int turn = 0; turn < 20 * round; ++turn) static_cast<void>(work->is_completed());
+        distributed::destroy_process_group(group);
+        munmap(data, bytes);
+      } else {
+        std::vector<uint8_t> data(bytes);
+        try {
+          distributed::all_reduce(view(data), {.group = group});
+        } catch (const PeerLostError& error) {
+          EXPECT_EQ(error.status().peer(), 0) << error.what();
+        }  // nothing else is caught
+        distributed::destroy_process_group(group);
+      }
+      distributed::barrier();
+    }
+  });
 }
 
 }  // namespace
