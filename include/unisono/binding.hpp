@@ -9,12 +9,13 @@
 
 namespace unisono {
 
-// Asked every 100 ms or so by each thread that has waited in the library for 10 ms, on that thread, with no lock held that
-// another call waits for. Never by threads of the library. True: the thread gives up and its call throws RevokedError. The
-// group of a collective, a letter or a Work is then broken as by abort(), and its other ranks hear that this one was
-// interrupted. Joining and making a group fail, on all ranks that are at it; agree() and waiting for a store break nothing,
-// and concern nobody else. Must not throw. May abort() groups and ask for ranks and sizes; whatever else it calls of the library is a
-// StateError, since the call that it interrupts is still there and has what others would wait for.
+// Asked every 100 ms or so by each thread that has waited in the library for 10 ms, on that thread; never by threads of the
+// library. True: the thread gives up and its call throws RevokedError. The group of a collective, a letter or a Work is then
+// broken as by abort(), and its other ranks hear that this one was interrupted. Joining and making a group fail, on all ranks
+// that are at it; agree() and waiting for a store break nothing, and concern nobody else.
+//
+// Must not throw. May abort() groups and ask for ranks and sizes; whatever else it calls of the library is a StateError, since the
+// call that it interrupts is still there and has what others would wait for: other threads' calls on that group do, meanwhile.
 using InterruptCheck = bool (*)();
 void set_interrupt_check(InterruptCheck check);  // null, the default: nobody is asked
 Status outside_interrupt_check();                // that StateError where this thread is in the check just now, otherwise ok

@@ -228,8 +228,11 @@ print("the end")
 
 
 def case_an_interrupt_ends_the_call_on_all_ranks(world):
-    """Ctrl-C while rank 0 waits in a call, and in wait(): KeyboardInterrupt there, an error on the others."""
-    for turn, call in enumerate(("dist.all_reduce(tensor, group=group)", "dist.all_reduce(tensor, group=group, async_op=True).wait()")):
+    """Ctrl-C while rank 0 waits in a call, in wait(), and in destroying a group whose call the others have not made:
+    KeyboardInterrupt there, an error on the others."""
+    calls = ("dist.all_reduce(tensor, group=group)", "dist.all_reduce(tensor, group=group, async_op=True).wait()",
+             "dist.all_reduce(tensor, group=group, async_op=True); dist.destroy_process_group(group)")
+    for turn, call in enumerate(calls):
         program = f"""
 import os, signal, threading, torch, torch.distributed as dist, unisono.torch
 dist.init_process_group("unisono", init_method="file://{world.folder}/interrupt-{turn}", rank={world.rank}, world_size={world.size})
@@ -255,36 +258,6 @@ else:
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
         said = "interrupted" if world.rank == 0 else "told: "
         assert said in done.stdout, f"{call}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-
-
-def case_an_interrupt_ends_a_destruction_that_waits(world):
-    """It waits for a call that the others have not made; they hear that this rank has gone."""
-    program = f"""
-import os, signal, threading, torch, torch.distributed as dist, unisono.torch
-dist.init_process_group("unisono", init_method="file://{world.folder}/destruction", rank={world.rank}, world_size={world.size})
-tensor, group, over = torch.ones(3), dist.new_group([0, 1]), threading.Event()
-def interrupt():
-    while not over.wait(0.2):
-        os.kill(os.getpid(), signal.SIGINT)
-if {world.rank} == 0:
-    work = dist.all_reduce(tensor, group=group, async_op=True)
-    try:
-        threading.Thread(target=interrupt).start()
-        try:
-            dist.destroy_process_group(group)
-        finally:
-            over.set()
-    except KeyboardInterrupt:
-        print("interrupted")
-else:
-    try:
-        dist.recv(tensor, 0, group=group)
-    except dist.DistBackendError as error:
-        print("told:", error)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
-    said = "interrupted" if world.rank == 0 else "told: "
-    assert said in done.stdout, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
 
 
 def case_an_interrupt_ends_an_exit_that_waits(world):
