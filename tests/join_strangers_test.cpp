@@ -130,7 +130,7 @@ bool say_hello(HandMade& made, const std::string& place, JoinMessage hello) {
   made.life = Descriptor(ends[1]);
   made.socket = knock(place);
   const int descriptors[] = {made.arena->descriptor(), reading.number()};
-  return send(made.socket, hello, descriptors).ok();
+  return send(made.socket, hello, descriptors, Deadline::in_seconds(10)).ok();
 }
 
 HandMade join_by_hand(const std::string& place, int rank, int size, const std::string& version) {
@@ -150,7 +150,7 @@ TEST(Strangers, another_version_of_the_library_is_named_to_both) {
     outcomes.note(rank, [&] { throw_if_error(join_as(0, 2, choice.job, choice.settings).status()); });
   });
   HandMade made = join_by_hand(meeting_place(choice.job), 1, 2, "9.9");
-  ASSERT_EQ(wait_readable(made.socket, Deadline::in_seconds(10)), Readable::yes);
+  ASSERT_EQ(wait_readable(made.socket.number(), Deadline::in_seconds(10)), Readable::yes);
   auto answer = receive(made.socket);
   expect_all_succeeded(children.wait());
   const std::string words = fmt::format("rank 1 (pid {}) speaks 9.9, rank 0 (pid {}) speaks {}", getpid(), children.pid(0), UNISONO_VERSION);
@@ -169,7 +169,7 @@ TEST(Strangers, who_are_handed_the_memory_cannot_shrink_or_grow_or_unseal_it) {
   Children children(1, [&](int) { EXPECT_FALSE(join_as(0, 2, choice.job, choice.settings).ok()); });
   HandMade made = join_by_hand(meeting_place(choice.job), 1, 2, UNISONO_VERSION);
   for (int rank = 0; rank < 2; ++rank) {
-    ASSERT_EQ(wait_readable(made.socket, Deadline::in_seconds(10)), Readable::yes);
+    ASSERT_EQ(wait_readable(made.socket.number(), Deadline::in_seconds(10)), Readable::yes);
     auto member = receive(made.socket);
     ASSERT_TRUE(member.ok()) << member.status().text();
     ASSERT_EQ(member->message.kind, JoinKind::member);
@@ -225,7 +225,7 @@ TEST_F(OtherUser, at_the_meeting_place_learns_nothing_and_hinders_nobody) {
       hello.size = 2;
       HandMade made;
       say_hello(made, place, hello);
-      ASSERT_EQ(wait_readable(made.socket, Deadline::in_seconds(20)), Readable::yes);
+      ASSERT_EQ(wait_readable(made.socket.number(), Deadline::in_seconds(20)), Readable::yes);
       char byte;
       EXPECT_LE(recv(made.socket.number(), &byte, 1, 0), 0) << "a stranger was answered";
     });

@@ -58,6 +58,37 @@ Status World::open() {
   auto rules = PlannerRules::parse(settings().plan, settings().tile_bytes);
   if (!rules.ok()) return rules.status();
   rules_ = std::move(*rules);
+  const bool has_deadline = options_.join_by.at_ns != never_ns;
+  request_ = {rank(), size(), options_.job, has_deadline ? options_.join_by : Deadline::in_seconds(settings().join_timeout_s), log_};
+  if (Status prepared = prepare(); !prepared.ok()) {
+    arena_.reset();  // what there is, so that there are descriptors to say so with
+    death_watch_.reset();
+    stop_.reset();
+    return decline(request_, prepared);
+  }
+  FAULT_POINT("before_join");
+  auto joined = unisono::join(request_, *arena_);
+  if (!joined.ok()) return joined.status();
+  FAULT_POINT("joined");
+  joined_ = std::move(*joined);
+  lost_.resize(static_cast<size_t>(size()));
+  settle_policy();
+  RETURN_IF_ERROR(watch_others());
+  RETURN_IF_ERROR(start_threads());
+  Status status = make_world_group();
+  if (status.ok()) status = agree_on_peer_reads();
+  if (status.ok() || status.code() == ErrorCode::resource || status.code() == ErrorCode::memory) return status;
+  return {ErrorCode::init, fmt::format("rank {} of {} met the others, but then: {}", rank(), size(), status.message()), status.peer()};
+}
+
+// All that can fail before anybody else is met.
+Status World::prepare() {
+  RETURN_IF_ERROR(require_descriptors(request_));
+  auto watch = DeathWatch::open();
+  if (!watch.ok()) return watch.status();
+  death_watch_ = std::move(*watch);
+  stop_ = Descriptor(eventfd(0, EFD_CLOEXEC));
+  if (!stop_) return {ErrorCode::resource, "no descriptor is left for the control thread; raise the limit of open files (ulimit -n)"};
   auto arena = Arena::create(settings().arena_bytes);
   if (!arena.ok()) return arena.status();
   arena_ = std::move(*arena);
@@ -70,23 +101,7 @@ Status World::open() {
   if (getrandom(&head().probe, sizeof(head().probe), 0) < 0) head().probe = static_cast<uint64_t>(now_ns());
   head().own_address = reinterpret_cast<uint64_t>(&head());
   head().magic = arena_magic;
-
-  const bool has_deadline = options_.join_by.at_ns != never_ns;
-  request_ = {rank(), size(), options_.job, has_deadline ? options_.join_by : Deadline::in_seconds(settings().join_timeout_s), log_};
-  FAULT_POINT("before_join");
-  auto joined = unisono::join(request_, *arena_);
-  if (!joined.ok()) return joined.status();
-  FAULT_POINT("joined");
-  joined_ = std::move(*joined);
-  lost_.resize(static_cast<size_t>(size()));
-  settle_policy();
-  stop_ = Descriptor(eventfd(0, EFD_CLOEXEC));
-  if (!stop_) return {ErrorCode::resource, "no descriptor left for the control thread"};
-  RETURN_IF_ERROR(start_threads());
-  Status status = make_world_group();
-  if (status.ok()) status = agree_on_peer_reads();
-  if (status.ok() || status.code() == ErrorCode::resource || status.code() == ErrorCode::memory) return status;
-  return {ErrorCode::init, fmt::format("rank {} of {} met the others, but then: {}", rank(), size(), status.message()), status.peer()};
+  return Status::success();
 }
 
 // With all signals blocked, which they inherit: signals are for the user's threads, and handlers are the user's code.
@@ -172,9 +187,10 @@ void World::note_waiting(const std::string& call) {
 
 // The parent's descriptors stay its own; this child only has copies of them.
 void World::close_in_child() {
-  joined_.listener.reset();
+  joined_.door.close_in_child();
   joined_.life.reset();
-  for (Descriptor& watch : joined_.watches) watch.reset();
+  joined_.watches.clear();
+  if (death_watch_) death_watch_->close_in_child();
   stop_.reset();
   if (arena_) arena_->close_in_child();
 }
@@ -201,9 +217,10 @@ void World::leave() {
   if (progress_thread_.joinable()) progress_thread_.join();
   if (control_thread_.joinable()) control_thread_.join();
   if (arena_) head().goodbye.store(static_cast<uint32_t>(Goodbye::left), std::memory_order_release);
-  stop_listening(joined_.listener);  // a forked child may hold a copy until it has run
-  joined_.listener.reset();
+  joined_.life.reset();   // the others hear of it now
+  joined_.door.close();
   joined_.watches.clear();
+  death_watch_.reset();
   retired_.clear();
   world_group_.reset();
 }

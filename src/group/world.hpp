@@ -16,6 +16,7 @@
 
 #include "base/fork.hpp"
 #include "base/log.hpp"
+#include "group/death_watch.hpp"
 #include "group/group.hpp"
 #include "planner/planner.hpp"
 #include "rendezvous/join.hpp"
@@ -88,13 +89,15 @@ class World : public std::enable_shared_from_this<World> {
  private:
   explicit World(WorldOptions options);
   Status open();
+  Status prepare();
   void settle_policy();
   Status start_threads();
   Status make_world_group();
   Status agree_on_peer_reads();
   void run_progress();
   void run_control();
-  void member_died(int rank);
+  Status watch_others();
+  void member_lost(int rank, const std::string& how);
   Group::Share progress_all(std::vector<std::shared_ptr<Group>>& groups, uint32_t& version);
   void sweep_retired();
   void look_after_idle_groups();
@@ -131,6 +134,7 @@ class World : public std::enable_shared_from_this<World> {
   std::vector<std::string> lost_;                // by rank: how it was lost
   std::atomic<uint32_t> groups_version_{0};
 
+  std::unique_ptr<DeathWatch> death_watch_;
   Descriptor stop_;  // an eventfd that ends the control thread
   std::atomic<bool> stopping_{false};
   enum class ProgressSleep { none, idle, on_bell };

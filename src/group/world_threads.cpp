@@ -2,15 +2,10 @@
 //
 // The progress thread performs asynchronous calls of all groups while their owners compute. It sleeps on `progress_wanted_`
 // while there is nothing to do and on the process's bell while it waits for peers.
-// The control thread knows of deaths: one descriptor a peer becomes readable when that process is gone.
+// The control thread knows of deaths (death_watch.hpp) and, on rank 0, answers the door.
 // Order: progress_wanted_ is added to after a call was queued, and progress_sleep_ is stored before the queues are looked at
 // for the last time, both sequentially consistent, so either the poster sees the sleeper or the sleeper sees the call.
 #include <fmt/format.h>
-#include <sys/epoll.h>
-#include <sys/ioctl.h>
-#include <sys/wait.h>
-
-#include <cstring>
 
 #include "base/check.hpp"
 #include "group/world.hpp"
@@ -23,27 +18,8 @@ constexpr int64_t progress_spin_ns = 5'000;
 constexpr int64_t progress_rest_ns = 1'000'000;  // while callers' threads do the work
 constexpr int control_period_ms = 1000;
 
-// Linux 6.13's struct pidfd_info, first published form; Debian 12's headers do not have it yet.
-struct PidfdInfo {
-  uint64_t mask = 1 << 3;  // the exit status, which the kernel knows once the process has been reaped
-  uint64_t cgroup = 0;
-  uint32_t ids[11] = {};
-  int32_t exit_code = 0;
-};
-
-std::string exit_text(int status) {
-  if (WIFSIGNALED(status)) return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
-  return fmt::format("exited with {}", WEXITSTATUS(status));
-}
-
-// How a process ended, as far as anybody but its parent can know.
-std::string how_it_ended(int watch, uint32_t goodbye) {
-  if ((goodbye & 0xff) == static_cast<uint32_t>(Goodbye::exiting)) return fmt::format("exited with {}", goodbye >> 8 & 0xff);
-  if ((goodbye & 0xff) == static_cast<uint32_t>(Goodbye::left)) return "left";
-  PidfdInfo info;
-  if (ioctl(watch, _IOWR(0xff, 11, PidfdInfo), &info) == 0 && info.mask & 1 << 3) return exit_text(info.exit_code);
-  return "died, cause unknown (its launcher knows)";
-}
+constexpr int64_t stop_token = -1, door_token = -2, visitor_token = -3;  // visitors: less their socket
+constexpr int rest_ms = 100;                                             // of the door, when more knock than can be served
 
 }  // namespace
 
@@ -102,39 +78,39 @@ void World::run_progress() try {
   log_.write(LogLevel::error, fmt::format("the progress thread met a bug and stops: {}", error.what()));
 }
 
+Status World::watch_others() {
+  RETURN_IF_ERROR(death_watch_->watch(joined_));
+  RETURN_IF_ERROR(death_watch_->add(stop_.number(), stop_token));
+  return joined_.door.number() < 0 ? Status::success() : death_watch_->add(joined_.door.number(), door_token);
+}
+
+// However many knock: a bounded number is served, then the door rests, and deaths are told before the next is let in.
 void World::run_control() try {
-  Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
-  auto add = [&](int descriptor, int64_t token, uint32_t events = EPOLLIN) {
-    epoll_event event{events, {.u64 = static_cast<uint64_t>(token)}};
-    if (descriptor >= 0) epoll_ctl(epoll.number(), EPOLL_CTL_ADD, descriptor, &event);
-  };
-  const int64_t stop_token = -1, listener_token = -2, visitor_token = -3;  // visitors: less their socket
-  add(stop_.number(), stop_token);
-  add(joined_.listener.number(), listener_token);
-  for (int peer = 0; peer < size(); ++peer) add(joined_.watches[static_cast<size_t>(peer)].number(), peer);
   LateVisitors visitors(joined_, request_);
+  Deadline door_rests;
   while (!stopping_.load(std::memory_order_acquire)) {
-    epoll_event events[16];
-    int count = epoll_wait(epoll.number(), events, 16, control_period_ms);
-    for (int index = 0; index < count; ++index) {
-      auto token = static_cast<int64_t>(events[index].data.u64);
-      if (token == listener_token)
-        for (int socket : visitors.welcome()) add(socket, visitor_token - socket, EPOLLIN | EPOLLONESHOT);
+    const bool rests = door_rests.at_ns != never_ns;
+    const DeathWatch::News news = death_watch_->wait(rests ? rest_ms : control_period_ms);
+    for (const DeathWatch::Loss& loss : news.losses) member_lost(loss.rank, loss.how);
+    if (door_rests.passed() && death_watch_->add(joined_.door.number(), door_token).ok()) door_rests = {};
+    for (int64_t token : news.tokens) {
       if (token <= visitor_token) visitors.answer(static_cast<int>(visitor_token - token));
-      if (token < 0) continue;
-      epoll_ctl(epoll.number(), EPOLL_CTL_DEL, joined_.watches[static_cast<size_t>(token)].number(), nullptr);
-      member_died(static_cast<int>(token));
+      if (token != door_token) continue;
+      for (int socket : visitors.welcome())
+        static_cast<void>(death_watch_->add(socket, visitor_token - socket, DeathWatch::Often::once).ok());  // else its patience ends
+      if (!joined_.door.is_crowded() && !joined_.door.is_exhausted()) continue;
+      death_watch_->remove(joined_.door.number());
+      door_rests = Deadline::in_seconds(rest_ms * 1e-3);
     }
     visitors.dismiss_silent();
-    if (count == 0) look_after_idle_groups();
+    if (news.losses.empty() && news.tokens.empty()) look_after_idle_groups();
   }
 } catch (const std::exception& error) {
   log_.write(LogLevel::error, fmt::format("the control thread met a bug and stops: {}", error.what()));
 }
 
-void World::member_died(int peer) {
+void World::member_lost(int peer, const std::string& how) {
   const auto index = static_cast<size_t>(peer);
-  std::string how = how_it_ended(joined_.watches[index].number(), joined_.neighbours[index].head().goodbye.load(std::memory_order_acquire));
   log_.info(fmt::format("rank {} (pid {}) {}", peer, joined_.neighbours[index].pid, how));
   {
     std::lock_guard lock(mutex_);  // held throughout, so that no lane is given back meanwhile

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -11,19 +10,25 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/check.hpp"
 #include "base/interrupt.hpp"
 
 namespace unisono {
 namespace {
 
-constexpr double patience_with_latecomers_s = 1;
+constexpr double patience_with_latecomers_s = 1, patience_with_silence_s = 5;
+constexpr int64_t most_silent_guests = 64;  // the oldest makes room for the next; a rank that is cut off so comes again
+constexpr double rest_without_descriptors_s = 0.1;
 
 struct Guest {
   Descriptor socket;
   PeerIdentity who;
+  Deadline speaks_by = Deadline::in_seconds(patience_with_silence_s);
   std::optional<JoinMessage> hello;
-  Descriptor arena, watch;
+  Descriptor arena, life;
   bool ready = false;
+
+  bool is_silent() const { return !hello; }
 };
 
 Status already_running(const JoinRequest& request, const Descriptor& holder) {
@@ -38,26 +43,24 @@ Status already_running(const JoinRequest& request, const Descriptor& holder) {
                                        request.job, who.pid, getpid())};
 }
 
+Status unable(const JoinMessage& message, const PeerIdentity& who) {
+  const Status said = message.said();
+  return {said.code(), fmt::format("rank {} (pid {}) cannot join: {}", message.rank, who.pid, said.message())};
+}
+
+// Its last word may say why.
 Status went_away(const Guest& guest) {
+  if (auto last = receive(guest.socket); last.ok() && last->message.kind == JoinKind::unable) return unable(last->message, guest.who);
   return {ErrorCode::init, fmt::format("rank {} (pid {}) went away while joining", guest.hello->rank, guest.who.pid)};
 }
 
-Status require_descriptors(int size) {
-  rlimit limit = {};
-  const int64_t needed = 3 * int64_t{size} + 32;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= static_cast<rlim_t>(needed)) return Status::success();
-  return {ErrorCode::resource, fmt::format("joining {} ranks needs {} open files and the limit is {}; raise it with "
-                                           "`ulimit -n {}`", size, needed, limit.rlim_cur, needed)};
-}
-
-// A descriptor that becomes readable when the guest dies: its pidfd where its pid means something here, else the end
-// of its life pipe. The socket is looked at after the pidfd was opened, so a pid that was used again is not watched.
-Descriptor watch_for(const Guest& guest, Descriptor life) {
-  if (guest.who.pid <= 0) return life;
+// The socket is looked at after the pidfd was opened, so a pid that was used again is not watched.
+Descriptor process_of(const Guest& guest) {
+  if (guest.who.pid <= 0) return {};
   Descriptor pidfd(static_cast<int>(syscall(SYS_pidfd_open, guest.who.pid, 0)));
   char byte;
-  bool gone = recv(guest.socket.number(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
-  return pidfd && !gone ? std::move(pidfd) : std::move(life);
+  const bool gone = recv(guest.socket.number(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+  return gone ? Descriptor() : std::move(pidfd);
 }
 
 class Host {
@@ -66,7 +69,6 @@ class Host {
       : request_(request), hello_(hello), mine_(mine), seats_(static_cast<size_t>(request.size), nullptr) {}
 
   Result<Joined> run() {
-    RETURN_IF_ERROR(require_descriptors(request_.size));
     RETURN_IF_ERROR(open());
     Status status = collect();
     if (status.ok()) status = introduce();
@@ -76,8 +78,14 @@ class Host {
       tell_latecomers(status);
       return status;
     }
-    joined_.listener = std::move(listener_);
+    joined_.door = std::move(door_);
     return std::move(joined_);
+  }
+
+  void decline(const Status& why) {
+    if (!open().ok()) return;
+    tell_outcome(why);
+    tell_latecomers(why);
   }
 
  private:
@@ -87,8 +95,10 @@ class Host {
     for (int attempt = 0;; ++attempt) {
       auto outcome = listen_at(meeting_place(request_.job));
       if (!outcome.ok()) return outcome.status();
-      listener_ = std::move(outcome->socket);
-      if (outcome->attempt == Attempt::done) return Status::success();
+      if (outcome->attempt == Attempt::done) {
+        door_ = Door(std::move(outcome->socket), request_.log);
+        return Status::success();
+      }
       auto holder = connect_to(meeting_place(request_.job));
       if (!holder.ok()) return holder.status();
       if (holder->attempt == Attempt::done || request_.deadline.passed()) return already_running(request_, holder->socket);
@@ -97,10 +107,8 @@ class Host {
   }
 
   Status collect() {
-    InterruptWatch interrupts;
     while (seated() < request_.size) {
       if (request_.deadline.passed()) return missing();
-      if (interrupts.tripped()) return interrupted_while_joining(request_);
       RETURN_IF_ERROR(listen_once([this](Guest& guest) { return seat(guest); }));
     }
     return Status::success();
@@ -120,32 +128,39 @@ class Host {
                                          "and world size?", seated(), request_.size, request_.job, fmt::join(ranks, ", "))};
   }
 
-  // Waits for a visitor or a word from a guest, and handles whatever came.
+  // Waits for a visitor or a word from a guest, and handles whatever came: guests first, so that they are heard whoever knocks.
   template <typename Handle>
   Status listen_once(Handle handle) {
-    std::vector<pollfd> polled{{listener_.number(), POLLIN, 0}};
+    if (interrupts_.tripped()) return interrupted_while_joining(request_);
+    std::vector<pollfd> polled{{resting_.passed() ? door_.number() : -1, POLLIN, 0}};
     for (const auto& guest : guests_) polled.push_back({guest->socket.number(), POLLIN, 0});
     int64_t milliseconds = std::clamp<int64_t>(request_.deadline.remaining_ns() / 1'000'000 + 1, 0, 100);
-    if (poll(polled.data(), polled.size(), static_cast<int>(milliseconds)) <= 0) return Status::success();
-    for (size_t index = 1; index < polled.size(); ++index)
-      if (polled[index].revents) RETURN_IF_ERROR(handle(*guests_[index - 1]));
-    if (polled[0].revents) welcome();
-    std::erase_if(guests_, [](const auto& guest) { return !guest->socket; });
+    if (poll(polled.data(), polled.size(), static_cast<int>(milliseconds)) > 0) {
+      for (size_t index = 1; index < polled.size(); ++index)
+        if (polled[index].revents) RETURN_IF_ERROR(handle(*guests_[index - 1]));
+      if (polled[0].revents) welcome();
+    }
+    dismiss();
     return Status::success();
   }
 
   void welcome() {
-    for (Descriptor socket = accept_from(listener_); socket; socket = accept_from(listener_)) {
-      auto who = identity_of(socket);
-      if (!who.ok()) continue;
-      if (who->uid != geteuid()) {
-        request_.log.warning(fmt::format("refused a visitor of uid {} (pid {}) at the meeting place", who->uid, who->pid));
-        continue;
-      }
+    for (Visitor& visitor : door_.admit()) {
       guests_.push_back(std::make_unique<Guest>());
-      guests_.back()->socket = std::move(socket);
-      guests_.back()->who = *who;
+      guests_.back()->socket = std::move(visitor.socket);
+      guests_.back()->who = visitor.who;
     }
+    if (door_.is_exhausted()) resting_ = Deadline::in_seconds(rest_without_descriptors_s);
+  }
+
+  void dismiss() {
+    int64_t silent = std::count_if(guests_.begin(), guests_.end(), [](const auto& guest) { return guest->is_silent(); });
+    std::erase_if(guests_, [&](const auto& guest) {
+      if (!guest->socket) return true;
+      if (!guest->is_silent() || (silent <= most_silent_guests && !guest->speaks_by.passed())) return false;
+      --silent;
+      return true;
+    });
   }
 
   // The first word of a guest. A guest that goes away gives up its seat; one that cannot be seated ends the joining,
@@ -155,9 +170,10 @@ class Host {
     if (!received.ok()) {
       if (guest.hello) seats_[static_cast<size_t>(guest.hello->rank)] = nullptr;
       guest.socket.reset();
-      return Status::success();
+      return received.status().code() == ErrorCode::resource ? received.status() : Status::success();
     }
     const JoinMessage& hello = received->message;
+    if (hello.kind == JoinKind::unable) return unable(hello, guest.who);
     if (hello.kind != JoinKind::hello || received->descriptors.size() != 2) {
       if (!guest.hello) guest.socket.reset();
       return Status::success();
@@ -165,7 +181,7 @@ class Host {
     RETURN_IF_ERROR(check(hello, guest.who));
     guest.hello = hello;
     guest.arena = std::move(received->descriptors[0]);
-    guest.watch = watch_for(guest, std::move(received->descriptors[1]));
+    guest.life = std::move(received->descriptors[1]);
     seats_[static_cast<size_t>(hello.rank)] = &guest;
     return Status::success();
   }
@@ -185,29 +201,35 @@ class Host {
                                          there ? there->who.pid : getpid(), who.pid)};
   }
 
-  // Everybody's arena and watch to everybody, rank 0 included.
+  // Everybody's arena and watch to everybody, rank 0 included. Of each guest three descriptors are open here at any time:
+  // its socket, its life pipe, and its arena before it was handed round or its pidfd afterwards.
   Status introduce() {
     joined_.neighbours.resize(seats_.size());
     joined_.watches.resize(seats_.size());
     for (int rank = 0; rank < request_.size; ++rank) {
-      const Guest* about = seats_[static_cast<size_t>(rank)];
+      Guest* about = seats_[static_cast<size_t>(rank)];
       JoinMessage member = about ? *about->hello : hello_;
       member.kind = JoinKind::member;
       if (about && about->who.pid > 0) member.pid = about->who.pid;
-      for (const Guest* to : seats_) {
-        if (!to) continue;
-        Descriptor watch_of_host;
-        if (!about) watch_of_host = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
-        int watch = about ? about->watch.number() : watch_of_host ? watch_of_host.number() : mine_[1];
-        const int descriptors[] = {about ? about->arena.number() : mine_[0], watch};
-        if (!send(to->socket, member, descriptors).ok()) return went_away(*to);
-      }
-      JoinReceived own{member, {}};
-      own.descriptors.emplace_back(dup(about ? about->arena.number() : mine_[0]));
-      if (about) own.descriptors.emplace_back(dup(about->watch.number()));
-      RETURN_IF_ERROR(admit(own, request_, joined_));
+      Descriptor process = about ? process_of(*about) : Descriptor(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
+      const int arena = about ? about->arena.number() : mine_[0], life = about ? about->life.number() : mine_[1];
+      const int descriptors[] = {arena, life, process.number()};
+      for (const Guest* to : seats_)
+        if (to) RETURN_IF_ERROR(tell(*to, member, std::span(descriptors).first(process ? 3 : 2)));
+      RETURN_IF_ERROR(admit(member, arena, request_, joined_));
+      if (!about) continue;
+      about->arena.reset();
+      joined_.watches[static_cast<size_t>(rank)] = {std::move(process), std::move(about->life)};
     }
     return Status::success();
+  }
+
+  Status tell(const Guest& to, const JoinMessage& message, std::span<const int> descriptors) const {
+    const Status sent = send(to.socket, message, descriptors, request_.deadline);
+    if (sent.code() == ErrorCode::peer_lost) return went_away(to);
+    if (sent.code() == ErrorCode::revoked) return interrupted_while_joining(request_);
+    if (sent.code() == ErrorCode::timeout) return unready();
+    return sent;
   }
 
   Status until_ready() {
@@ -217,9 +239,12 @@ class Host {
       if (request_.deadline.passed()) return unready();
       RETURN_IF_ERROR(listen_once([&](Guest& guest) -> Status {
         auto received = receive(guest.socket);
-        if (!received.ok() && !guest.hello) guest.socket.reset();
-        if (!guest.hello) return Status::success();
+        if (!guest.hello) {  // came too late for this world, and hears so
+          if (!received.ok()) guest.socket.reset();
+          return Status::success();
+        }
         if (!received.ok()) return went_away(guest);
+        if (received->message.kind == JoinKind::unable) return unable(received->message, guest.who);
         ready += !guest.ready;
         guest.ready = true;
         joined_.global_barrier &= guest.hello->flag != 0;
@@ -237,6 +262,7 @@ class Host {
                                          request_.size, request_.job, fmt::join(ranks, ", "))};
   }
 
+  // To members with a little patience, since they may still have much to read; to everybody else in passing.
   void tell_outcome(const Status& status) {
     if (!status.ok()) welcome();  // whoever is at the door hears it too
     JoinMessage message = hello_;
@@ -244,9 +270,12 @@ class Host {
     message.code = static_cast<uint32_t>(status.code());
     message.flag = joined_.global_barrier;
     message.say(status.message());
+    const Deadline deadline = Deadline::in_seconds(patience_with_latecomers_s);
     for (const auto& guest : guests_) {
-      if (!guest->hello && status.ok()) message.kind = JoinKind::retry;  // came too late for this world
-      if (guest->socket) static_cast<void>(send(guest->socket, message).ok());  // a guest that is gone needs no answer
+      if (guest->hello) static_cast<void>(send(guest->socket, message, {}, deadline).ok());  // a guest that is gone needs no answer
+      if (guest->hello) continue;
+      if (status.ok()) message.kind = JoinKind::retry;  // came too late for this world
+      mention(guest->socket, message);
       message.kind = status.ok() ? JoinKind::go : JoinKind::refuse;
     }
   }
@@ -256,7 +285,7 @@ class Host {
   void tell_latecomers(const Status& status) {
     const Deadline deadline = Deadline::in_seconds(request_.deadline.passed() ? 0 : patience_with_latecomers_s);
     auto told = static_cast<int>(guests_.size());
-    while (told < request_.size - 1 && wait_readable(listener_, deadline) == Readable::yes) {
+    while (told < request_.size - 1 && wait_readable(door_.number(), deadline) == Readable::yes) {
       guests_.clear();
       tell_outcome(status);
       told += static_cast<int>(guests_.size());
@@ -266,9 +295,11 @@ class Host {
   const JoinRequest& request_;
   const JoinMessage& hello_;
   std::span<const int> mine_;
-  Descriptor listener_;
+  InterruptWatch interrupts_;
+  Door door_;
+  Deadline resting_{0};  // until then the door is not looked at
   std::vector<std::unique_ptr<Guest>> guests_;
-  std::vector<const Guest*> seats_;  // by rank; null for rank 0 and for those who have not come
+  std::vector<Guest*> seats_;  // by rank; null for rank 0 and for those who have not come
   Joined joined_;
 };
 
@@ -277,5 +308,7 @@ class Host {
 Result<Joined> host_world(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine) {
   return Host(request, hello, mine).run();
 }
+
+void host_declines(const JoinRequest& request, const Status& why) { Host(request, {}, {}).decline(why); }
 
 }  // namespace unisono

@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/syscall.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <utility>
 
 #include "base/check.hpp"
@@ -19,13 +21,6 @@ namespace unisono {
 namespace {
 
 constexpr double patience_with_host_s = 1;  // past our own deadline, since only rank 0 can say who is missing
-
-Status said_no(const JoinMessage& message) {
-  auto code = message.code > 0 && message.code <= static_cast<uint32_t>(ErrorCode::internal)
-                  ? static_cast<ErrorCode>(message.code)
-                  : ErrorCode::init;
-  return {code, message.text};
-}
 
 Status squatted(const PeerIdentity& who, const JoinRequest& request) {
   return {ErrorCode::auth, fmt::format("the meeting place of job \"{}\" is held by another user's process (uid {}, pid {}); "
@@ -54,7 +49,7 @@ Result<Descriptor> find_host(const JoinRequest& request, bool met_before) {
 Result<JoinReceived> next_message(const Descriptor& host, const JoinRequest& request) {
   Deadline deadline = request.deadline;
   if (deadline.at_ns != never_ns) deadline.at_ns += static_cast<int64_t>(patience_with_host_s * 1e9);
-  const Readable readable = wait_readable(host, deadline);
+  const Readable readable = wait_readable(host.number(), deadline);
   if (readable == Readable::interrupted) return interrupted_while_joining(request);
   if (readable == Readable::late)
     return Status(ErrorCode::init, fmt::format("rank {} of {} met rank 0 of job \"{}\", but not everybody came in time",
@@ -63,7 +58,7 @@ Result<JoinReceived> next_message(const Descriptor& host, const JoinRequest& req
   if (!received.ok())
     return Status(received.status().code(), fmt::format("rank 0 of job \"{}\" went away while rank {} was joining: {}",
                                                         request.job, request.rank, received.status().message()));
-  if (received->message.kind == JoinKind::refuse) return said_no(received->message);
+  if (received->message.kind == JoinKind::refuse) return received->message.said();
   return received;
 }
 
@@ -71,9 +66,40 @@ Result<JoinReceived> next_message(const Descriptor& host, const JoinRequest& req
 bool hung_up(const Status& status) { return status.code() == ErrorCode::peer_lost; }
 
 // Who has closed the door already may have said why: the next message, or its end, tells.
-Status tell_host(const Descriptor& host, const JoinMessage& message, std::span<const int> descriptors = {}) {
-  const Status sent = send(host, message, descriptors);
+Status tell_host(const Descriptor& host, const JoinRequest& request, const JoinMessage& message, std::span<const int> descriptors = {}) {
+  const Status sent = send(host, message, descriptors, request.deadline);
+  if (sent.code() == ErrorCode::revoked) return interrupted_while_joining(request);
   return hung_up(sent) ? Status::success() : sent;
+}
+
+// Everybody's arena and what to watch, one after the other. `again` is set when rank 0 asked us to come back later.
+Status meet_members(const Descriptor& host, const JoinRequest& request, Joined& joined, bool& again) {
+  joined.neighbours.resize(static_cast<size_t>(request.size));
+  joined.watches.resize(static_cast<size_t>(request.size));
+  for (int seen = 0; seen < request.size; ++seen) {
+    auto received = next_message(host, request);
+    again = received.ok() ? received->message.kind == JoinKind::retry : seen == 0 && hung_up(received.status());
+    if (again) return Status::success();
+    if (!received.ok()) return received.status();
+    std::vector<Descriptor>& descriptors = received->descriptors;
+    if (received->message.kind != JoinKind::member || descriptors.size() < 2)
+      return {ErrorCode::protocol, "rank 0 said something that is no roster entry"};
+    RETURN_IF_ERROR(admit(received->message, descriptors[0].number(), request, joined));
+    if (received->message.rank == request.rank) continue;
+    Watch& watch = joined.watches[static_cast<size_t>(received->message.rank)];
+    watch.life = std::move(descriptors[1]);
+    if (descriptors.size() > 2) watch.process = std::move(descriptors[2]);
+  }
+  return Status::success();
+}
+
+JoinMessage unable(const JoinRequest& request, const Status& why) {
+  JoinMessage message;
+  message.kind = JoinKind::unable;
+  message.rank = request.rank;
+  message.code = static_cast<uint32_t>(why.code());
+  message.say(why.message());
+  return message;
 }
 
 // One visit to rank 0: everybody's arena, or the reason why not. `again` says whether it is a further one, and is set when it
@@ -82,21 +108,17 @@ Result<Joined> visit_host(const JoinRequest& request, const JoinMessage& hello, 
   auto host = find_host(request, std::exchange(again, false));
   if (!host.ok()) return host.status();
   Joined joined;
-  RETURN_IF_ERROR(tell_host(*host, hello, mine));
+  RETURN_IF_ERROR(tell_host(*host, request, hello, mine));
   FAULT_POINT("join_said_hello");
-  joined.neighbours.resize(static_cast<size_t>(request.size));
-  joined.watches.resize(static_cast<size_t>(request.size));
-  for (int seen = 0; seen < request.size; ++seen) {
-    auto received = next_message(*host, request);
-    again = received.ok() ? received->message.kind == JoinKind::retry : seen == 0 && hung_up(received.status());
-    if (again) return joined;
-    if (!received.ok()) return received.status();
-    RETURN_IF_ERROR(admit(*received, request, joined));
+  if (Status met = meet_members(*host, request, joined, again); !met.ok()) {
+    if (!hung_up(met)) mention(*host, unable(request, met));
+    return met;
   }
+  if (again) return joined;
   FAULT_POINT("join_mapped");
   JoinMessage ready = hello;
   ready.kind = JoinKind::ready;
-  RETURN_IF_ERROR(tell_host(*host, ready));
+  RETURN_IF_ERROR(tell_host(*host, request, ready));
   auto go = next_message(*host, request);
   if (!go.ok()) return go.status();
   joined.global_barrier = go->message.flag != 0;
@@ -121,26 +143,51 @@ std::string meeting_place(const std::string& job) {
 }
 
 // Maps the arena of one member and checks that it is the memory which that rank speaks of.
-Status admit(JoinReceived& received, const JoinRequest& request, Joined& joined) {
-  const JoinMessage& message = received.message;
-  if (message.rank < 0 || message.rank >= request.size || received.descriptors.empty())
-    return {ErrorCode::protocol, fmt::format("a roster entry for rank {} of {} cannot be", message.rank, request.size)};
-  auto mapping = Mapping::of(received.descriptors[0].number());
+Status admit(const JoinMessage& member, int arena, const JoinRequest& request, Joined& joined) {
+  if (member.rank < 0 || member.rank >= request.size)
+    return {ErrorCode::protocol, fmt::format("a roster entry for rank {} of {} cannot be", member.rank, request.size)};
+  auto mapping = Mapping::of(arena);
   if (!mapping.ok()) return mapping.status();
   const auto& head = *reinterpret_cast<ArenaHead*>((*mapping)->data());
-  if ((*mapping)->bytes() < static_cast<int64_t>(sizeof(ArenaHead)) || head.magic != arena_magic || head.probe != message.probe)
+  if ((*mapping)->bytes() < static_cast<int64_t>(sizeof(ArenaHead)) || head.magic != arena_magic || head.probe != member.probe)
     return {ErrorCode::init, fmt::format("rank {} (pid {}) is on this machine, but its shared memory does not read back "
-                                         "what it wrote", message.rank, message.pid)};
-  joined.neighbours[static_cast<size_t>(message.rank)] = {message.rank, message.pid, *mapping};
-  if (message.rank != request.rank && received.descriptors.size() > 1)
-    joined.watches[static_cast<size_t>(message.rank)] = std::move(received.descriptors[1]);
+                                         "what it wrote", member.rank, member.pid)};
+  joined.neighbours[static_cast<size_t>(member.rank)] = {member.rank, member.pid, *mapping};
   return Status::success();
+}
+
+// Each rank keeps two for every other (its pidfd and its life pipe); rank 0 has three while they meet (host.cpp, introduce).
+Status require_descriptors(const JoinRequest& request) {
+  constexpr int64_t for_ourselves = 16, taken_for_granted = 16;
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return Status::success();
+  std::error_code unreadable;
+  int64_t open_now = 0;
+  for (std::filesystem::directory_iterator entry("/proc/self/fd", unreadable), end; !unreadable && entry != end; entry.increment(unreadable))
+    ++open_now;
+  if (open_now == 0) open_now = taken_for_granted;
+  const int64_t needed = (request.rank == 0 ? 3 : 2) * int64_t{request.size} + for_ourselves;
+  if (limit.rlim_cur >= static_cast<rlim_t>(open_now + needed)) return Status::success();
+  return {ErrorCode::resource, fmt::format("joining {} ranks needs {} open files beside the {} that rank {} has open, and the limit is {}; "
+                                           "raise it with `ulimit -n {}`",
+                                           request.size, needed, open_now, request.rank, limit.rlim_cur, open_now + needed)};
+}
+
+Status decline(const JoinRequest& request, const Status& why) {
+  constexpr double patience_s = 1;
+  JoinRequest briefly = request;
+  briefly.deadline.at_ns = std::min(request.deadline.at_ns, Deadline::in_seconds(patience_s).at_ns);
+  if (request.size > 1 && request.rank == 0) host_declines(briefly, why);
+  if (request.rank == 0) return why;
+  if (auto host = find_host(briefly, false); host.ok()) mention(*host, unable(request, why));
+  return why;
 }
 
 Result<Joined> join(const JoinRequest& request, const Arena& arena) {
   int pipe_ends[2];
-  if (pipe2(pipe_ends, O_CLOEXEC) != 0) return Status(ErrorCode::resource, "no descriptors left for a pipe");
+  if (pipe2(pipe_ends, O_CLOEXEC) != 0) return decline(request, {ErrorCode::resource, "no descriptors left for a pipe"});
   Descriptor reading(pipe_ends[0]), life(pipe_ends[1]);
+  if (!reading || !life) return decline(request, {ErrorCode::resource, "no descriptors left for a pipe"});
   auto& head = *reinterpret_cast<ArenaHead*>(arena.mapping()->data());
   JoinMessage hello;
   hello.rank = request.rank;

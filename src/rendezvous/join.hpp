@@ -8,6 +8,7 @@
 #include "base/clock.hpp"
 #include "base/descriptor.hpp"
 #include "base/log.hpp"
+#include "rendezvous/door.hpp"
 #include "transport/arena.hpp"
 #include "transport/lanes.hpp"
 #include "unisono/status.hpp"
@@ -22,16 +23,28 @@ struct JoinRequest {
   Log log;
 };
 
+// By what one learns that a rank is gone; both are readable then, and empty for oneself.
+struct Watch {
+  Descriptor process;  // a pidfd: it has ended. Empty where its pid means nothing to rank 0: another pid namespace
+  Descriptor life;     // the reading end of a pipe that the rank holds open: it has ended, has left, or runs another program
+};
+
 // What a rank holds once all have met; a resource, moved once into the World.
 struct Joined {
   std::vector<Neighbour> neighbours;  // by rank, this one included
-  std::vector<Descriptor> watches;    // by rank: readable when that process has died; empty for this one
-  Descriptor listener;                // rank 0: the meeting place, kept for late_visitors.hpp
-  Descriptor life;                    // closed by our death; peers without a pid of ours watch its other end
+  std::vector<Watch> watches;         // by rank
+  Door door;                          // rank 0: the meeting place, kept for late_visitors.hpp
+  Descriptor life;                    // closed when we end, leave or call exec(): the others watch its other end
   bool global_barrier = false;        // whether every process has registered for membarrier
 };
 
 Result<Joined> join(const JoinRequest& request, const Arena& arena);
+
+// Before anything is opened: whether there are descriptors enough, or how many are missing.
+Status require_descriptors(const JoinRequest& request);
+
+// Instead of joining: tells the others why this rank cannot, if they are there or come soon, and returns `why`.
+Status decline(const JoinRequest& request, const Status& why);
 
 std::string meeting_place(const std::string& job);
 

@@ -16,11 +16,12 @@ namespace unisono {
 
 enum class JoinKind : uint32_t {
   hello,   // rank → 0: who I am; with its arena and the reading end of its life pipe
-  member,  // 0 → rank: one for every rank; with that rank's arena and what to watch
+  member,  // 0 → rank: one for every rank; with that rank's arena, its life pipe and, where it has a pid here, its pidfd
   ready,   // rank → 0: I have mapped them all
   go,      // 0 → rank: so has everyone
   refuse,  // 0 → rank: why not
   retry,   // 0 → rank: the world that you left is still being taken down; come again
+  unable,  // rank → 0: I cannot join, and why
 };
 
 struct JoinMessage {
@@ -29,7 +30,7 @@ struct JoinMessage {
   int32_t rank = 0;
   int32_t size = 0;
   int32_t pid = 0;
-  uint32_t code = 0;   // refuse: the ErrorCode
+  uint32_t code = 0;   // refuse, unable: the ErrorCode
   uint32_t flag = 0;   // hello, go: membarrier is registered
   uint64_t probe = 0;  // hello, member: what the arena must read back
   char version[16] = UNISONO_VERSION;
@@ -40,10 +41,19 @@ struct JoinMessage {
     std::memcpy(text, message.data(), length);
     text[length] = 0;
   }
+  Status said() const {
+    const bool known = code > 0 && code <= static_cast<uint32_t>(ErrorCode::internal);
+    return {known ? static_cast<ErrorCode>(code) : ErrorCode::init, text};
+  }
 };
 
-inline Status send(const Descriptor& socket, const JoinMessage& message, std::span<const int> descriptors = {}) {
-  return send_message(socket, std::as_bytes(std::span(&message, 1)), descriptors);
+inline Status send(const Descriptor& socket, const JoinMessage& message, std::span<const int> descriptors, const Deadline& deadline) {
+  return send_message(socket, {std::as_bytes(std::span(&message, 1)), descriptors}, deadline);
+}
+// To somebody who need not hear it: nobody is waited for, and whether it arrives is not asked.
+inline void mention(const Descriptor& socket, const JoinMessage& message) {
+  constexpr Deadline now{0};
+  if (socket) static_cast<void>(send(socket, message, {}, now).ok());
 }
 
 struct JoinReceived {

@@ -1,4 +1,4 @@
-// See late_visitors.hpp. Who comes before the world is complete is host.cpp's guest.
+// See late_visitors.hpp. Who comes before the world is complete is a guest of host.cpp.
 #include "rendezvous/late_visitors.hpp"
 
 #include <fmt/core.h>
@@ -11,7 +11,7 @@ namespace unisono {
 namespace {
 
 constexpr double patience_s = 5;
-constexpr size_t most_visitors = 64;  // the oldest makes room for the next
+constexpr size_t most_guests = 64;  // the oldest makes room for the next
 
 JoinMessage answer_to(const JoinMessage& hello, const Joined& joined, const JoinRequest& request) {
   const bool known = hello.rank > 0 && hello.rank < request.size;
@@ -30,27 +30,24 @@ JoinMessage answer_to(const JoinMessage& hello, const Joined& joined, const Join
 
 std::vector<int> LateVisitors::welcome() {
   std::vector<int> sockets;
-  for (Descriptor socket = accept_from(joined_.listener); socket; socket = accept_from(joined_.listener)) {
-    auto who = identity_of(socket);
-    if (!who.ok() || who->uid != geteuid()) continue;  // a stranger learns nothing, not even whose job this is
-    if (visitors_.size() == most_visitors) visitors_.erase(visitors_.begin());
-    sockets.push_back(socket.number());
-    visitors_.push_back({std::move(socket), Deadline::in_seconds(patience_s)});
+  for (Visitor& visitor : joined_.door.admit()) {
+    if (guests_.size() == most_guests) guests_.erase(guests_.begin());
+    sockets.push_back(visitor.socket.number());
+    guests_.push_back({std::move(visitor.socket), Deadline::in_seconds(patience_s)});
   }
   return sockets;
 }
 
 bool LateVisitors::answer(int socket) {
-  auto visitor = std::find_if(visitors_.begin(), visitors_.end(), [&](const Visitor& one) { return one.socket.number() == socket; });
-  if (visitor == visitors_.end()) return false;
-  if (auto received = receive(visitor->socket); received.ok())
-    static_cast<void>(send(visitor->socket, answer_to(received->message, joined_, request_)).ok());  // it may be gone
-  visitors_.erase(visitor);
+  auto guest = std::find_if(guests_.begin(), guests_.end(), [&](const Guest& one) { return one.socket.number() == socket; });
+  if (guest == guests_.end()) return false;
+  if (auto received = receive(guest->socket); received.ok()) mention(guest->socket, answer_to(received->message, joined_, request_));
+  guests_.erase(guest);
   return true;
 }
 
 void LateVisitors::dismiss_silent() {
-  std::erase_if(visitors_, [](const Visitor& visitor) { return visitor.deadline.passed(); });
+  std::erase_if(guests_, [](const Guest& guest) { return guest.deadline.passed(); });
 }
 
 }  // namespace unisono

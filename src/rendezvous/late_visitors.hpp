@@ -10,7 +10,7 @@ namespace unisono {
 
 class LateVisitors {
  public:
-  LateVisitors(const Joined& joined, const JoinRequest& request) : joined_(joined), request_(request) {}
+  LateVisitors(Joined& joined, const JoinRequest& request) : joined_(joined), request_(request) {}
   LateVisitors(const LateVisitors&) = delete;
 
   std::vector<int> welcome();    // lets in who knocks; the sockets to watch from now on
@@ -18,14 +18,14 @@ class LateVisitors {
   void dismiss_silent();         // those who have said nothing for long
 
  private:
-  struct Visitor {
+  struct Guest {
     Descriptor socket;
     Deadline deadline;
   };
 
-  const Joined& joined_;
+  Joined& joined_;
   const JoinRequest& request_;
-  std::vector<Visitor> visitors_;  // the oldest first
+  std::vector<Guest> guests_;  // the oldest first
 };
 
 }  // namespace unisono

@@ -24,6 +24,19 @@ Status failed(const char* what, int64_t bytes) {
   return {ErrorCode::resource, fmt::format("{} of {} failed: {}", what, readable_size(bytes), std::strerror(errno))};
 }
 
+// Nearly always a limit on address space, of which every rank takes an arena for each rank.
+Status cannot_map(int64_t bytes) {
+  const int error = errno;
+  rlimit limit = {};
+  const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return {ErrorCode::resource,
+          fmt::format("mapping an arena of {} failed: {}; every rank maps an arena of every rank{}. Lower UNISONO_ARENA on all ranks{}",
+                      readable_size(bytes), std::strerror(error),
+                      limited ? fmt::format(", and address space is limited to {} (ulimit -v)", readable_size(static_cast<int64_t>(limit.rlim_cur)))
+                              : "",
+                      limited ? ", or raise the limit" : "")};
+}
+
 // Which memfds this process has mapped already: a fact about the address space, hence one per process.
 struct Mapped {
   std::mutex mutex;
@@ -41,15 +54,19 @@ Result<std::shared_ptr<Mapping>> Mapping::of(int descriptor) {
   struct stat file = {};
   if (fstat(descriptor, &file) != 0) return failed("fstat of an arena", 0);
   constexpr int wanted_seals = F_SEAL_SHRINK | F_SEAL_GROW;
-  if ((fcntl(descriptor, F_GET_SEALS) & wanted_seals) != wanted_seals)
+  const int seals = fcntl(descriptor, F_GET_SEALS);  // -1, and so every bit, for whatever is no memfd
+  if (seals < 0 || (seals & wanted_seals) != wanted_seals)
     return Status(ErrorCode::protocol, "an arena is not sealed against shrinking");
+  if (file.st_size <= 0) return Status(ErrorCode::protocol, "an arena is empty");
   std::lock_guard lock(mapped().mutex);
   std::erase_if(mapped().by_file, [](const auto& one) { return one.second.expired(); });  // of worlds that were left
   std::weak_ptr<Mapping>& entry = mapped().by_file[{file.st_dev, file.st_ino}];
   if (auto existing = entry.lock()) return existing;
   void* address = mmap(nullptr, static_cast<size_t>(file.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  if (address == MAP_FAILED) return failed("mapping an arena", file.st_size);
-  madvise(address, static_cast<size_t>(file.st_size), MADV_DONTFORK);  // a forked child has no business in there
+  if (address == MAP_FAILED) return cannot_map(file.st_size);
+  const auto bytes = static_cast<size_t>(file.st_size);
+  madvise(address, bytes, MADV_DONTFORK);  // a forked child has no business in there
+  madvise(address, bytes, MADV_DONTDUMP);  // nor has a core, which would take everybody's arena in full, holes too
   auto mapping = std::make_shared<Mapping>(address, static_cast<size_t>(file.st_size));
   entry = mapping;
   return mapping;

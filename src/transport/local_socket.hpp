@@ -20,22 +20,28 @@ struct PeerIdentity {
   uid_t uid = 0;
 };
 
-// What became of an attempt; `unavailable` means nobody answers there now and it may be tried again.
-enum class Attempt { done, unavailable, taken };
+// What became of an attempt; `unavailable` means nobody answers there now and it may be tried again. `exhausted`: there is
+// somebody, but no descriptor left for it.
+enum class Attempt { done, unavailable, taken, exhausted };
 
-struct ListenOutcome {
+struct SocketOutcome {
   Attempt attempt = Attempt::done;
   Descriptor socket;
 };
 
-Result<ListenOutcome> listen_at(const std::string& name);   // taken: somebody else has the name
-Result<ListenOutcome> connect_to(const std::string& name);  // unavailable: nobody listens yet
+Result<SocketOutcome> listen_at(const std::string& name);   // taken: somebody else has the name
+Result<SocketOutcome> connect_to(const std::string& name);  // unavailable: nobody listens yet, or many stand in line
 void stop_listening(const Descriptor& listener);            // whoever connects is refused, even while a forked child holds it
-Descriptor accept_from(const Descriptor& listener);         // empty when nobody is waiting
+SocketOutcome accept_from(const Descriptor& listener);      // unavailable: nobody is waiting
 Result<PeerIdentity> identity_of(const Descriptor& socket);
 
-// One message of exactly bytes.size(), with up to four descriptors.
-Status send_message(const Descriptor& socket, std::span<const std::byte> bytes, std::span<const int> descriptors = {});
+// One message of exactly bytes.size(), with up to four descriptors. TimeoutError when the peer takes nothing until the deadline
+// (one that has passed: a single try), ResourceError when the kernel carries no more descriptors for this user until then.
+struct Outgoing {
+  std::span<const std::byte> bytes;
+  std::span<const int> descriptors = {};
+};
+Status send_message(const Descriptor& socket, const Outgoing& outgoing, const Deadline& deadline);
 
 struct Received {
   size_t bytes = 0;  // 0: the peer has closed
@@ -45,6 +51,6 @@ Result<Received> receive_message(const Descriptor& socket, std::span<std::byte> 
 
 // Waits until the descriptor can be read, the deadline has passed, or the thread was interrupted.
 enum class Readable { yes, late, interrupted };
-Readable wait_readable(const Descriptor& socket, const Deadline& deadline);
+Readable wait_readable(int descriptor, const Deadline& deadline);
 
 }  // namespace unisono

@@ -179,6 +179,14 @@ void expect_all_succeeded(const std::vector<Ending>& endings) {
 bool small_run() { return process_environment().contains("UNISONO_TEST_SMALL"); }
 bool full_run() { return process_environment().contains("UNISONO_TEST_FULL"); }
 
+bool under_sanitizer() {
+#ifdef __SANITIZE_ADDRESS__
+  return true;
+#else
+  return under_thread_sanitizer();
+#endif
+}
+
 bool under_thread_sanitizer() {
 #ifdef __SANITIZE_THREAD__
   return true;

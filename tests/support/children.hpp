@@ -83,6 +83,7 @@ void expect_all_succeeded(const std::vector<Ending>& endings);
 // UNISONO_TEST_SMALL: a slice, for sanitizers. UNISONO_TEST_FULL: everything.
 bool small_run();
 bool full_run();
+bool under_sanitizer();
 bool under_thread_sanitizer();  // which cannot follow a fork of a process with threads
 
 }  // namespace unisono::testing

@@ -238,7 +238,7 @@ void say_nonsense(Dice& dice, const Descriptor& socket) {
                               Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0))};
   std::vector<int> sent;
   for (int count = dice.between(0, 4); count > 0; --count) sent.push_back(kinds[dice.below(3)].number());
-  (void)send_message(socket, std::as_bytes(std::span(bytes)), sent);  // the host may have closed the door meanwhile
+  (void)send_message(socket, {std::as_bytes(std::span(bytes)), sent}, Deadline::in_seconds(1));  // the host may have closed the door meanwhile
 }
 
 // The ranks meet, or each is told why not.
