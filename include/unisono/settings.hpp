@@ -28,6 +28,7 @@ struct Settings {
   double idle_s = 30;              // after how long without calls a group gives its tiles back
   std::string peer_reads = "auto"; // reading a peer's private memory (process_vm_readv): auto, on or off
   std::string log = "warning";     // error, warning, info or debug
+  int64_t first_call = 1;          // number of a group's first call; the same on all ranks
   std::string fault;               // test builds only: "point:hit[:rank]" kills this process there
   std::string job;                 // the job's name, where no launcher gives one
 };

@@ -54,6 +54,15 @@ Row count(std::string_view variable, int64_t Settings::*field, std::string_view 
           [field](const Settings& settings) { return fmt::format("{}", settings.*field); }};
 }
 
+Row call_number(std::string_view variable, int64_t Settings::*field, std::string_view sentence) {
+  Row row = count(variable, field, sentence);
+  row.wanted = "a call number: 1 to 4294967295";
+  row.read = [field](Settings& settings, std::string_view text) {
+    return parse(text, settings.*field) && settings.*field >= 1 && settings.*field <= UINT32_MAX;
+  };
+  return row;
+}
+
 Row size(std::string_view variable, int64_t Settings::*field, std::string_view sentence) {
   return {variable, "a size such as 64K or 1M", sentence,
           [field](Settings& settings, std::string_view text) {
@@ -103,6 +112,7 @@ const std::vector<Row>& rows() {
            "reading a peer's private memory with process_vm_readv: auto or off", {"auto", "off"}),
       text("UNISONO_LOG", &Settings::log, "what is written to standard error: error, warning, info or debug",
            {"error", "warning", "info", "debug"}),
+      call_number("UNISONO_FIRST_CALL", &Settings::first_call, "the number of a group's first call, to test what happens when numbers wrap"),
       text("UNISONO_FAULT", &Settings::fault, "builds with fault points only: point:hit[:rank] kills the process there"),
       text("UNISONO_JOB", &Settings::job, "the job's name, where no launcher gives one"),
   };

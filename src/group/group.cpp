@@ -17,8 +17,6 @@
 namespace unisono {
 namespace {
 
-constexpr uint32_t numbers_between_marks = 1u << 30;
-
 Likeness likeness_of(const Call& call) {
   const bool plain = !call.input.is_list() && !call.output.is_list() && !call.compare_shapes && !call.splits &&
                      call.purpose == Purpose::data && !call.op.user_defined;
@@ -37,7 +35,9 @@ Group::Group(GroupParts parts, Arena& arena)
       exchange_(lanes_),
       run_(lanes_, links_),
       mailbox_(*this, lanes_, arena, policy_),
-      planner_(parts_.world->planner_rules()) {
+      planner_(parts_.world->planner_rules()),
+      number_(parts_.first_call - 1),
+      seen_by_all_(number_) {
   if (!policy_.global_barrier) lanes_.need_fences();
 }
 
@@ -145,7 +145,8 @@ void Group::begin(const Call& call, Decision* standing) {
   current_.announced = current_.noted = current_.warned = false;
   current_.number = ++number_;
   current_.started_ns = 0;
-  if (current_.number % numbers_between_marks == 0) [[unlikely]]
+  current_.renews = current_.number % numbers_between_marks < max_ring;  // each entry of the rings once
+  if (current_.renews) [[unlikely]]
     mark_anew();
   // What this rank alone cannot do is a refusal too: the others hear of it in the same call and nobody waits in vain.
   Status status;
@@ -159,11 +160,22 @@ void Group::begin(const Call& call, Decision* standing) {
   current_.word = make_word(current_.number, current_.decision->hash);
 }
 
-// Numbers are compared by their distance: what was last written half a turn of the counter ago would seem to lie ahead.
 void Group::mark_anew() {
-  LaneControl& mine = lanes_.mine();
-  for (std::atomic<uint64_t>& flag : mine.flags) flag.store(make_word(number_ - 1, UINT32_MAX), std::memory_order_release);
-  mine.taken.store(number_ - 1, std::memory_order_release);
+  lanes_.renew(number_);
+  for (std::optional<uint64_t>& word : ran_ahead_)
+    if (word && number_ - call_of(*word) > max_ring) word.reset();
+}
+
+void Group::skip_calls(uint32_t count) {
+  for (const uint32_t last = number_ + count; number_ != last;) {
+    const uint32_t to_mark = numbers_between_marks - number_ % numbers_between_marks;
+    number_ += std::min(to_mark, last - number_);
+    if (number_ % numbers_between_marks != 0) continue;
+    mark_anew();
+    for (int entry = 0; entry < lanes_.ring(); ++entry) lanes_.clear_slot(static_cast<uint32_t>(entry));
+  }
+  seen_by_all_ = number_;
+  lanes_.mine().finished.store(number_, std::memory_order_release);
 }
 
 void Group::turn_into_refusal(const Status& why) {
@@ -228,14 +240,14 @@ Order Group::order_for(const Call& call) const {
 
 // An entry of the announcement ring may be written again once everybody has left the call it spoke of; see lane.hpp.
 bool Group::may_announce() {
-  const uint32_t needed = current_.number - static_cast<uint32_t>(lanes_.ring()) + 1;
+  const uint32_t needed = current_.number - static_cast<uint32_t>(parts_.run_ahead) - 1;
   if (at_least(seen_by_all_, needed)) return true;
   for (int member = 0; member < size(); ++member) {
     if (member == me()) continue;
     uint64_t word = lanes_.word(member, needed).load(std::memory_order_acquire);
     if (!at_least(call_of(word), needed)) return false;
-    uint64_t ahead = ran_ahead_[needed % max_ring];
-    if (call_of(ahead) == needed && call_of(word) == needed && word != ahead) turn_into_refusal(judge(member, needed));
+    const std::optional<uint64_t>& ahead = ran_ahead_[lanes_.ring_index(needed)];
+    if (ahead && call_of(*ahead) == needed && call_of(word) == needed && word != *ahead) turn_into_refusal(judge(member, needed));
   }
   seen_by_all_ = needed;
   return true;
@@ -248,6 +260,8 @@ void Group::write_announcement() {
                 : announcement.dims >= 0 ? offsetof(Announcement, text)
                                          : offsetof(Announcement, shape);
   std::memcpy(lanes_.cell(me(), current_.number).bytes, &announcement, used);
+  if (current_.renews) [[unlikely]]
+    lanes_.clear_slot(current_.number);
   FAULT_POINT("before_announcement");
   if (parts_.world->peer_reads()) {
     lanes_.mine().input_address.store(address_of(current_.call->input), std::memory_order_relaxed);
@@ -278,13 +292,13 @@ Turn Group::turn() {
 // Who only gives may go on before the others have come, as far as the ring has room for announcements.
 ExchangeMode Group::exchange_mode() const {
   if (current_.path == Path::combine) return ExchangeMode::combine;
-  return lanes_.ring() > 2 && only_gives(*current_.call, me()) ? ExchangeMode::give : ExchangeMode::slot;
+  return parts_.run_ahead > 0 && only_gives(*current_.call, me()) ? ExchangeMode::give : ExchangeMode::slot;
 }
 
 Status Group::end(Status status) {
   if (status.ok()) status = current_.refusal;
   if (status.ok() && current_.path == Path::slot && exchange_mode() == ExchangeMode::give) {
-    ran_ahead_[current_.number % max_ring] = current_.word;
+    ran_ahead_[lanes_.ring_index(current_.number)] = current_.word;
   } else if (status.ok()) {
     seen_by_all_ = current_.number;
     if (current_.path == Path::schedule) tile_ += static_cast<uint64_t>(run_.tiles());

@@ -11,6 +11,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,8 @@ struct GroupParts {
   std::vector<int> ranks;  // world ranks, by member index
   int me = 0;
   LaneLayout layout;
+  int run_ahead = 0;
+  uint32_t first_call = 1;  // its number
   std::vector<Neighbour> members;
   std::vector<int64_t> lane_offsets;
   BoardKey board_key;
@@ -105,6 +108,9 @@ class Group : public std::enable_shared_from_this<Group> {
   Result<bool> agree(bool flag, std::optional<double> timeout_s);
   std::vector<int> survivors() const;          // world ranks of the members that have not left and not died
 
+  // For tests: as if so many calls had been made that left nothing behind. All members do it together, in no call.
+  void skip_calls(uint32_t count);
+
   Mailbox& mailbox() { return mailbox_; }      // letters between two members, beside the calls
 
   // The progress thread's share: performs what it can of the queue; false when there was nothing to do.
@@ -133,6 +139,7 @@ class Group : public std::enable_shared_from_this<Group> {
     uint32_t number = 0;
     uint64_t word = 0;
     bool announced = false;
+    bool renews = false;                 // it is one of those before which old numbers are marked anew
     Status refusal;                      // not ok: the call only takes its number and says so
     int64_t started_ns = 0;              // when it was first looked at while waiting; 0: not yet
     bool noted = false;                  // that this process waits in it, for others to see
@@ -209,9 +216,9 @@ class Group : public std::enable_shared_from_this<Group> {
   Mailbox mailbox_;  // has a token of its own
   Planner planner_;
   Current current_;
-  uint32_t number_ = 0;        // of the last call
-  uint32_t seen_by_all_ = 0;   // the last call that everybody is known to have announced
-  uint64_t ran_ahead_[max_ring] = {};  // the words of calls that this rank left before everybody had come
+  uint32_t number_;            // of the last call
+  uint32_t seen_by_all_;       // the last call that everybody is known to have announced
+  std::optional<uint64_t> ran_ahead_[max_ring];  // the words of calls that this rank left before everybody had come
   uint64_t tile_ = 0;          // running tile number: tiles of all calls that passed the gate
   uint32_t blocked_turns_ = 0;
   // ---- the control thread's

@@ -46,7 +46,8 @@ std::string_view what_became_of_it(ErrorCode code) {
 }
 
 uint64_t members_mark(const GroupParts& parts) {
-  uint64_t hash = hash_bytes(parts.ranks.data(), parts.ranks.size() * sizeof(int), static_cast<uint64_t>(parts.layout.ring));
+  const uint64_t numbering = hash_combine(static_cast<uint64_t>(parts.run_ahead), parts.first_call);
+  uint64_t hash = hash_bytes(parts.ranks.data(), parts.ranks.size() * sizeof(int), numbering);
   return hash << 16 | parts.ranks.size();
 }
 
@@ -179,7 +180,7 @@ Status World::board_check(const GroupParts& parts) const {
               fmt::format("rank {} gave up making group \"{}\" of ranks [{}]: rank {} {}", peer, parts.name,
                                 fmt::join(parts.ranks, ", "), blamed, what_became_of_it(code)), blamed == rank() ? peer : blamed};
     if (entry->members.load(std::memory_order_relaxed) != members_mark(parts))
-      return {ErrorCode::mismatch, fmt::format("group \"{}\": rank {} and rank {} make it with different run_ahead", parts.name,
+      return {ErrorCode::mismatch, fmt::format("group \"{}\": rank {} and rank {} make it with different run_ahead, or UNISONO_FIRST_CALL", parts.name,
                                                rank(), peer), peer};
   }
   return Status::success();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "base/check.hpp"
@@ -46,7 +47,9 @@ Result<std::shared_ptr<Group>> World::create_group(const std::string& name, std:
   parts.name = name;
   parts.ranks = std::move(ranks);
   parts.me = static_cast<int>(std::find(parts.ranks.begin(), parts.ranks.end(), rank()) - parts.ranks.begin());
-  parts.layout = {static_cast<int>(parts.ranks.size()), options.run_ahead + 2};
+  parts.run_ahead = std::clamp(options.run_ahead, 0, most_run_ahead);  // what it may be is checked by prepare_group
+  parts.layout = {static_cast<int>(parts.ranks.size()), static_cast<int>(std::bit_ceil(static_cast<unsigned>(parts.run_ahead + 2)))};
+  parts.first_call = static_cast<uint32_t>(settings().first_call);
   parts.timeout_s = options.timeout_s.value_or(settings().timeout_s);
   parts.reproducible = options.reproducible.value_or(settings().reproducible);
   for (int member : parts.ranks) parts.members.push_back(joined_.neighbours[static_cast<size_t>(member)]);
@@ -72,8 +75,8 @@ Result<std::shared_ptr<Group>> World::create_group(const std::string& name, std:
 // All that this rank alone can get wrong. The others hear of it: they count on this rank.
 Status World::prepare_group(const GroupParts& parts, const GroupOptions& options) {
   auto wrong = [&](const std::string& what) { return Status(ErrorCode::argument, fmt::format("group \"{}\": {}", parts.name, what)); };
-  if (options.run_ahead < 0 || options.run_ahead > max_ring - 2)
-    return wrong(fmt::format("run_ahead is {}; it may be 0 to {}", options.run_ahead, max_ring - 2));
+  if (options.run_ahead < 0 || options.run_ahead > most_run_ahead)
+    return wrong(fmt::format("run_ahead is {}; it may be 0 to {}", options.run_ahead, most_run_ahead));
   if (!(parts.timeout_s > 0)) return wrong(fmt::format("timeout_s is {}; it must be more than 0", parts.timeout_s));
   {
     std::lock_guard lock(mutex_);
@@ -81,6 +84,7 @@ Status World::prepare_group(const GroupParts& parts, const GroupOptions& options
   }
   auto lane = arena_->take(parts.layout.bytes(), "the lane of a group");
   if (!lane.ok()) return lane.status();
+  if (parts.first_call != 1) start_numbering(arena_->mapping()->data() + *lane, parts.layout, parts.first_call - 1);
   const Status status = board_publish(parts, *lane);
   if (!status.ok()) arena_->give_back(*lane);
   return status;

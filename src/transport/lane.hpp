@@ -23,7 +23,8 @@
 namespace unisono {
 
 inline constexpr int lane_flags = 4;
-inline constexpr int max_ring = 12;              // calls whose announcements are kept; 2 unless a group runs ahead
+inline constexpr int max_ring = 16;              // calls whose announcements are kept; 2 unless a group runs ahead
+inline constexpr int most_run_ahead = 10;        // calls that a rank may be ahead of the others
 inline constexpr int64_t line_bytes = 128;       // two cache lines, since the second is fetched along with the first
 inline constexpr int64_t inline_bytes = 120;     // payload that travels beside the word
 inline constexpr int64_t staged_bytes = 8192;    // payload of a slot
@@ -35,7 +36,8 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t
 // A call number and the hash of its signature in one word: one comparison sees whether a peer made the same call.
 constexpr uint64_t make_word(uint32_t call, uint32_t hash) { return static_cast<uint64_t>(call) << 32 | hash; }
 constexpr uint32_t call_of(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
-// Call numbers wrap; what matters is which of two that are close together is the later one.
+// Call numbers wrap; what matters is which of two that are close together is the later one. What was written long ago is
+// therefore marked anew before it could seem to lie ahead: see Lanes::renew.
 constexpr bool at_least(uint32_t call, uint32_t wanted) { return static_cast<int32_t>(call - wanted) >= 0; }
 constexpr bool at_least(uint64_t count, uint64_t wanted) { return static_cast<int64_t>(count - wanted) >= 0; }
 
@@ -94,7 +96,7 @@ inline constexpr int link_uses = 2;
 // Where the parts of a lane lie, given how many members and calls it serves.
 struct LaneLayout {
   int members = 1;
-  int ring = 2;
+  int ring = 2;  // a power of two, so that the place of a call is right also where numbers wrap
 
   static constexpr int64_t ranks_at() { return static_cast<int64_t>(sizeof(LaneControl)); }  // of the members, in the world
   int64_t cells_at() const { return round_up(ranks_at() + members * static_cast<int64_t>(sizeof(int32_t)), line_bytes); }

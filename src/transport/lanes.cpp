@@ -15,6 +15,19 @@
 namespace unisono {
 namespace {
 
+constexpr uint32_t a_moment = 2 * max_ring;  // calls: nobody is still in one that was so long ago
+
+bool is_old(uint32_t call, uint32_t number) {
+  const uint32_t behind = number - call;
+  return behind > numbers_between_marks / 2 && behind < UINT32_MAX / 2;
+}
+
+// Several members may do it at once, beside one that writes a new value: whoever loses has nothing left to do.
+void renew_word(std::atomic<uint64_t>& word, uint32_t number) {
+  uint64_t seen = word.load(std::memory_order_relaxed);
+  if (is_old(call_of(seen), number)) word.compare_exchange_strong(seen, make_word(number - a_moment, 0), std::memory_order_relaxed);
+}
+
 // Large enough that a tile of any rank count keeps 64 KiB or so in one pass, small enough to stay in a cache.
 int64_t set_bytes_for(int members) { return std::clamp(members * 32_KiB, 128_KiB, 512_KiB); }
 
@@ -87,6 +100,25 @@ std::byte* Lanes::stage(int member, uint64_t tile) const {
 
 ShownSpan* Lanes::shown_spans(int member, uint32_t call) const {
   return reinterpret_cast<ShownSpan*>(tiles_of(member) + slot_sets * set_bytes_) + ring_index(call) * most_shown_spans;
+}
+
+void Lanes::renew(uint32_t number) const {
+  for (std::atomic<uint64_t>& flag : mine().flags) renew_word(flag, number);
+  if (is_old(mine().taken.load(std::memory_order_relaxed), number)) mine().taken.store(number - a_moment, std::memory_order_relaxed);
+  renew_word(shared().arrivals, number);
+  renew_word(shared().result, number);
+  for (std::atomic<uint64_t>& verdict : shared().verdicts) renew_word(verdict, number);
+}
+
+void start_numbering(std::byte* lane, const LaneLayout& layout, uint32_t last) {
+  auto& control = *reinterpret_cast<LaneControl*>(lane);
+  for (auto& flag : control.flags) flag.store(make_word(last, 0), std::memory_order_relaxed);
+  for (auto& word : control.words) word.store(make_word(last, 0), std::memory_order_relaxed);
+  for (auto& verdict : control.verdicts) verdict.store(make_word(last, 0), std::memory_order_relaxed);
+  for (auto* word : {&control.arrivals, &control.result}) word->store(make_word(last, 0), std::memory_order_relaxed);
+  for (auto* number : {&control.finished, &control.taken}) number->store(last, std::memory_order_relaxed);
+  for (int entry = 0; entry < layout.ring; ++entry)
+    reinterpret_cast<Slot*>(lane + layout.slots_at())[entry].word.store(0, std::memory_order_relaxed);
 }
 
 void ring_bell(ArenaHead& head) {

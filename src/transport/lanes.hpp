@@ -37,10 +37,7 @@ class Lanes {
   LaneControl& control(int member) const { return *controls_[static_cast<size_t>(member)]; }
   LaneControl& mine() const { return control(me_); }
   LaneControl& shared() const { return control(0); }  // the first member's lane holds the words of the whole group
-  // Which entry of the rings a call uses. Nearly every ring has two, and a division is worth avoiding.
-  uint32_t ring_index(uint32_t call) const {
-    return layout_.ring == 2 ? call & 1 : call % static_cast<uint32_t>(layout_.ring);
-  }
+  uint32_t ring_index(uint32_t call) const { return call & (static_cast<uint32_t>(layout_.ring) - 1); }  // where in the rings a call is
   Cell& cell(int member, uint32_t call) const { return cells_[static_cast<size_t>(member)][ring_index(call)]; }
   Slot& slot(int member, uint32_t call) const { return slots_[static_cast<size_t>(member)][ring_index(call)]; }
   std::atomic<uint64_t>& word(int member, uint32_t call) const { return control(member).words[ring_index(call)]; }
@@ -57,6 +54,12 @@ class Lanes {
   int64_t set_bytes() const { return set_bytes_; }
   std::byte* stage(int member, uint64_t tile) const;  // the set that running tile number `tile` uses
   ShownSpan* shown_spans(int member, uint32_t call) const;
+
+  // Before call `number`, every numbers_between_marks calls: what was last written so long ago that it would soon seem to lie ahead
+  // becomes what was written a moment ago. What the call at hand, or one that others are still in, has written is left alone.
+  void renew(uint32_t number) const;
+  // The same for this rank's slot of the call, which peers compare for equality. After everybody has left the call before it there.
+  void clear_slot(uint32_t number) const { slot(me_, number).word.store(0, std::memory_order_relaxed); }
 
   // After something was published: rings the bell of every member that sleeps.
   void wake_peers() const;
@@ -80,6 +83,11 @@ class Lanes {
   std::vector<Cell*> cells_;
   std::vector<Slot*> slots_;
 };
+
+inline constexpr uint32_t numbers_between_marks = 1u << 30;
+
+// A new lane, before it is shown to anybody: the next call is the one after `last`.
+void start_numbering(std::byte* lane, const LaneLayout& layout, uint32_t last);
 
 // Rings one process's bell. Any thread, any process.
 void ring_bell(ArenaHead& head);
