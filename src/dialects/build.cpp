@@ -147,10 +147,10 @@ Status split(const char* argument, const TensorView& tensor, std::span<const int
   return Status::success();
 }
 
-uint32_t sizes_hash(std::span<const TensorView> list) {
+uint64_t sizes_hash(std::span<const TensorView> list) {
   uint64_t hash = 0;
   for (const TensorView& tensor : list) hash = hash_combine(hash, static_cast<uint64_t>(tensor.count()));
-  return static_cast<uint32_t>(hash);
+  return hash;
 }
 
 bool equal_sizes(std::span<const TensorView> list) {

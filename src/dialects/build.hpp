@@ -31,7 +31,7 @@ Pieces pieces(const TensorView& tensor);
 Pieces pieces(std::span<const TensorView> list);
 // A tensor cut along dim 0 into parts of these sizes, or into equal ones where none are given; nothing may be left over.
 Status split(const char* argument, const TensorView& tensor, std::span<const int64_t> sizes, int ranks, Pieces& parts);
-uint32_t sizes_hash(std::span<const TensorView> list);
+uint64_t sizes_hash(std::span<const TensorView> list);
 bool equal_sizes(std::span<const TensorView> list);
 
 // A call as a function of a dialect has made it out of its arguments, and whether they are right.

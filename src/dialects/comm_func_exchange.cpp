@@ -35,7 +35,7 @@ Status use_counts(std::span<const int64_t> counts, const TensorView& output, con
   RETURN_IF_ERROR(check_count("output", output, receives / element, "what column of send_count_matrix this rank has"));
   call.input = Pieces(sent);
   call.output = Pieces(received);
-  call.sizes_hash = static_cast<uint32_t>(hash_bytes(counts.data(), counts.size_bytes()));
+  call.sizes_hash = hash_bytes(counts.data(), counts.size_bytes());
   call.splits = std::move(splits);
   return Status::success();
 }

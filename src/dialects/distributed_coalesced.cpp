@@ -122,7 +122,7 @@ void describe_sizes(Call& call, const std::vector<Spans>& parts) {
       hash = hash_combine(hash, static_cast<uint64_t>(span.bytes / element));
       call.count += span.bytes / element;
     }
-  if (call.coalesced() || !even) call.sizes_hash = static_cast<uint32_t>(hash);
+  if (call.coalesced() || !even) call.sizes_hash = hash;
 }
 
 Pieces stretch_of(const Spans& spans) {

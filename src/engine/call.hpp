@@ -27,7 +27,7 @@ struct Call {
   int64_t count = 0;                 // elements, as the user counts them: compared between ranks
   std::vector<int64_t> shape;        // compared between ranks where equal shapes are asked for
   bool compare_shapes = false;
-  uint32_t sizes_hash = 0;           // of a list's sizes, where a list was given; compared between ranks
+  uint64_t sizes_hash = 0;           // of a list's sizes, where a list was given; compared between ranks
   uint32_t tensors = 1;              // that data and parts consist of: more than one where calls are coalesced
   std::shared_ptr<const Splits> splits;  // all_to_all: null where all parts are equal
   double timeout_s = 0;

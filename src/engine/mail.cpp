@@ -66,7 +66,7 @@ bool Mail::turn() {
     Peer& other = peer(index);
     const bool expects = awaited_from_any_ + other.awaited > 0 || !other.offered.empty() || !other.arriving.empty();
     if (expects) moved |= receive_from(index);
-    if (!other.arriving.empty() && reads_peers_) moved |= read_arriving(index);
+    if (!other.arriving.empty() && other.is_read) moved |= read_arriving(index);
     if (!other.replies.empty() || !other.unsent.empty() || !other.streams.empty()) moved |= send_to(index);
   }
   return moved;
@@ -130,7 +130,7 @@ void Mail::accept(Letter& letter, int source, const Frame& frame) {
   }
   peer(source).arriving.push_back({&letter, frame.sequence, frame.address});
   letter.stage = Letter::Stage::arriving;
-  if (!reads_peers_) reply(source, Frame::Kind::go, frame);
+  if (!peer(source).is_read) reply(source, Frame::Kind::go, frame);
 }
 
 Status Mail::check_sizes(const Letter& letter, int source, const Frame& frame) const {

@@ -91,8 +91,9 @@ class Mail {
   Mail(const Mail&) = delete;
   void close() { links_.close(); }  // gives the rings back; nobody may use them any more
 
-  // Whether a long letter may be read from the sender's own memory. The receiver alone decides.
-  void read_private_memory(bool allowed) { reads_peers_ = allowed; }
+  // Whether long letters of this member may be read from its own memory. The receiver alone decides; where the kernel refuses it
+  // later, they are sent piece by piece from then on.
+  void read_private_memory(int member, bool allowed) { peer(member).is_read = allowed; }
 
   void enter(Letter& letter);  // from here on it is among letters()
   void post(Letter& letter);   // after it was entered
@@ -126,6 +127,7 @@ class Mail {
     std::deque<Transfer> streams;      // sends that the peer wants through the ring
     std::vector<Transfer> arriving;    // receives under way
     uint64_t next_sequence = 1;
+    bool is_read = false;              // its own memory, for long letters
     int awaited = 0;                   // letters that await something from exactly this peer
   };
   Peer& peer(int index) { return peers_[static_cast<size_t>(index)]; }
@@ -142,6 +144,7 @@ class Mail {
   void answer(int index, const Frame& frame);
   void take_data(int index, const Frame& frame, const ByteRing& ring);
   bool read_arriving(int index);
+  void stop_reading(int index);
   Letter* awaiting(int source, int32_t tag) const;
   std::deque<Stray>* strays_for(const Letter& letter);
   void match_stray(Letter& letter);
@@ -161,7 +164,6 @@ class Mail {
   uint64_t posted_ = 0, arrived_ = 0;
   int replies_ = 0;           // frames that wait for room
   int awaited_from_any_ = 0;
-  bool reads_peers_ = false;
   Status failure_;
 };
 

@@ -177,6 +177,16 @@ bool Mail::gave_up(int index) const {
          lanes_.left(lanes_.me(), index).load(std::memory_order_acquire) != still_here;
 }
 
+// The kernel has changed its mind: what was to be read is asked for from its beginning.
+void Mail::stop_reading(int index) {
+  peer(index).is_read = false;
+  for (Transfer& transfer : peer(index).arriving) {
+    transfer.moved = 0;
+    const Letter& letter = *transfer.letter;
+    reply(index, Frame::Kind::go, {.dtype = letter.dtype, .tag = letter.tag, .bytes = letter.data.bytes, .sequence = transfer.sequence});
+  }
+}
+
 // The oldest long letter from this peer, a stretch of it at a time.
 bool Mail::read_arriving(int index) {
   if (gave_up(index)) return false;
@@ -185,6 +195,10 @@ bool Mail::read_arriving(int index) {
   const int64_t bytes = std::min(most_read_at_once, data.bytes - transfer.moved);
   const ReadOutcome outcome = read_memory_of(lanes_.member(index), data.data + transfer.moved,
                                              transfer.address + static_cast<uint64_t>(transfer.moved), bytes);
+  if (outcome == ReadOutcome::refused) {
+    stop_reading(index);
+    return true;
+  }
   if (outcome == ReadOutcome::failed && !gave_up(index))
     failure_ = {ErrorCode::resource, fmt::format("the memory of rank {} (pid {}) cannot be read: {}; UNISONO_PEER_READS=off does without",
                                                  lanes_.member(index).rank, lanes_.member(index).pid, std::strerror(errno))};

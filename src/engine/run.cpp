@@ -48,6 +48,7 @@ Status Run::prepare(const Call& call, const Assignment& assignment) {
   call_ = &call;
   assignment_ = assignment;
   failure_ = {};
+  unreadable_ = -1;
   const Schedule& schedule = *assignment.schedule;
   uses_links_ = reads_peers_ = false;
   int64_t longest = call.splits ? call.splits->longest() : 0;  // everybody's: all ranks take as many tiles
@@ -242,10 +243,15 @@ bool Run::read_peer(const Step& step, int64_t tile) {
 // anything else is a fault of ours to tell.
 bool Run::read_private(int peer, std::byte* target, uint64_t address, int64_t bytes) {
   const ReadOutcome outcome = read_memory_of(lanes_.member(peer), target, address, bytes);
-  if (outcome == ReadOutcome::failed && !somebody_gave_up(lanes_, call_of(word_)))
-    failure_ = {ErrorCode::resource, fmt::format("the memory of rank {} (pid {}) cannot be read any more: {}; UNISONO_PEER_READS=off does without", lanes_.member(peer).rank,
-                                                 lanes_.member(peer).pid, std::strerror(errno))};
-  return outcome == ReadOutcome::done;
+  if (outcome == ReadOutcome::done) return true;
+  const int error = errno;
+  if (outcome == ReadOutcome::gone || somebody_gave_up(lanes_, call_of(word_))) return false;
+  if (outcome == ReadOutcome::refused) unreadable_ = peer;
+  failure_ = {ErrorCode::resource, fmt::format("the memory of rank {} (pid {}) cannot be read any more: {}; {}", lanes_.member(peer).rank,
+                                               lanes_.member(peer).pid, std::strerror(error),
+                                               outcome == ReadOutcome::refused ? "groups made from now on do without"
+                                                                               : "UNISONO_PEER_READS=off does without")};
+  return false;
 }
 
 std::span<const void*> Run::sources_of(const Step& step) {

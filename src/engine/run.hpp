@@ -50,6 +50,7 @@ class Run {
   int64_t tiles() const { return tiles_; }
   void show(uint32_t call) const;  // before the call's word: where in this rank's arena peers find its buffers. See run_shown.cpp
   const Status& failure() const { return failure_; }
+  int unreadable() const { return unreadable_; }  // the peer whose memory could not be read because the kernel refused it, or -1
 
  private:
   struct PendingSend {
@@ -115,6 +116,7 @@ class Run {
   std::vector<Stretch> stretches_;      // by peer: what is left to be combined
   std::vector<const std::byte*> read_;  // by peer: where what was read of its memory lies
   Status failure_;
+  int unreadable_ = -1;
 };
 
 }  // namespace unisono

@@ -13,6 +13,11 @@ namespace {
 
 constexpr uint32_t refused_hash = 0;
 
+uint32_t folded(uint64_t hash) {
+  const auto half = static_cast<uint32_t>(hash ^ hash >> 32);
+  return half == refused_hash ? 1 : half;
+}
+
 std::string shape_text(const Announcement& announcement) {
   if (announcement.dims < 0) return fmt::format("[{}]", announcement.count);
   int dims = std::clamp(announcement.dims, 0, most_announced_dims);
@@ -70,8 +75,19 @@ uint32_t Announcement::hash() const {
   if (op == ReduceKind::user) hash = hash_combine(hash, hash_text(name_of_reduction(*this)) * 2 + commutative);
   if (purpose != Purpose::data) hash = hash_combine(hash, static_cast<uint64_t>(purpose));
   if (dims >= 0) hash = hash_combine(hash, hash_bytes(shape, static_cast<size_t>(dims) * sizeof(shape[0])));
-  auto folded = static_cast<uint32_t>(hash ^ hash >> 32);
-  return folded == refused_hash ? 1 : folded;
+  return folded(hash);
+}
+
+uint32_t next_hash(uint32_t hash) { return folded(hash_combine(hash, hash)); }
+
+size_t Announcement::used_bytes() const {
+  if (state == CallState::refused || op == ReduceKind::user) return sizeof(Announcement);  // they have a text
+  return dims >= 0 ? offsetof(Announcement, text) : offsetof(Announcement, shape);
+}
+
+bool says_the_same(const Announcement& one, const Announcement& other) {
+  static_assert(std::has_unique_object_representations_v<decltype(Announcement::shape)> && offsetof(Announcement, shape) == 48);
+  return one.used_bytes() == other.used_bytes() && std::memcmp(&one, &other, one.used_bytes()) == 0;
 }
 
 Announcement announce(const Call& call, uint32_t plan) {

@@ -23,19 +23,24 @@ struct Announcement {
   int32_t root = 0;
   int64_t count = 0;
   double factor = 1.0;
+  uint64_t sizes = 0;  // hash of the list's sizes, where a list was given
   uint32_t plan = 0;   // which algorithm and tiling: ranks whose settings differ would otherwise wait for each other
-  uint32_t sizes = 0;  // hash of the list's sizes, where a list was given
   int32_t dims = -1;   // -1: shapes are not compared
   Purpose purpose = Purpose::data;
   uint8_t commutative = 0;  // of a user-defined reduction
   uint16_t tensors = 1;     // in a list of tensors; many_tensors: so many or more
+  uint32_t unused = 0;
   int64_t shape[most_announced_dims] = {};
-  char text[cell_bytes - 104] = {};  // refused: why; a user-defined reduction: its name
+  char text[cell_bytes - 112] = {};  // refused: why; a user-defined reduction: its name
 
-  uint32_t hash() const;  // never that of a refused call
+  uint32_t hash() const;     // never that of a refused call
+  size_t used_bytes() const; // what follows is not written into a cell, and not compared
   bool operator==(const Announcement&) const = default;
 };
 static_assert(sizeof(Announcement) == cell_bytes);
+
+bool says_the_same(const Announcement& one, const Announcement& other);
+uint32_t next_hash(uint32_t hash);  // where one is taken; also never that of a refused call
 
 Announcement announce(const Call& call, uint32_t plan);
 Announcement announce_refusal(Collective kind, const std::string& why);

@@ -1,5 +1,5 @@
-// Numbering, announcing and performing calls. Calls that wait are queue.cpp; what goes wrong is trouble.cpp; how groups are
-// made is world.cpp.
+// Numbering, announcing and performing calls. Calls that wait are queue.cpp; what goes wrong is trouble.cpp; leaving is
+// group_leave.cpp; how groups are made is world_groups.cpp.
 //
 // Order of the announcement: the cell is written before the word is stored with release; see transport/lane.hpp.
 #include "group/group.hpp"
@@ -136,13 +136,15 @@ Status Group::perform_inline(const Call& call, Decision* standing) {
 
 // In a call that the last arriver ends for all, one wake-up for the whole group is better than one for each.
 Bed Group::bed() const {
-  return {lanes_.my_head(), current_.path == Path::combine && current_.refusal.ok() ? &lanes_.shared().released : nullptr};
+  return {lanes_.my_head(), current_.path == Path::combine && current_.refusal.ok() && !current_.compares ? &lanes_.shared().released : nullptr};
 }
 
 void Group::begin(const Call& call, Decision* standing) {
   current_.call = &call;
   current_.refusal = {};
-  current_.announced = current_.noted = current_.warned = false;
+  current_.announced = current_.noted = current_.warned = current_.compares = false;
+  current_.compared = 0;
+  current_.differs = -1;
   current_.number = ++number_;
   current_.started_ns = 0;
   current_.renews = current_.number % numbers_between_marks < max_ring;  // each entry of the rings once
@@ -157,7 +159,20 @@ void Group::begin(const Call& call, Decision* standing) {
   }
   if (!status.ok()) [[unlikely]]
     return turn_into_refusal(status);
+  name_signature();
   current_.word = make_word(current_.number, current_.decision->hash);
+}
+
+// What stands for the announcement in the call's word, and whether it has to be compared in full. Who runs ahead of the others leaves
+// that to them.
+void Group::name_signature() {
+  Decision& decision = *current_.decision;
+  if (decision.known_in_era == signatures_.era()) [[likely]] return;
+  const Signatures::Mark mark = signatures_.mark_of(decision.announcement);
+  decision.hash = mark.hash;
+  current_.compares = !mark.known && size() > 1 && (current_.path != Path::slot || exchange_mode() != ExchangeMode::give);
+  if (!mark.known && !current_.compares) signatures_.learn(mark.hash, decision.announcement);
+  if (!current_.compares) decision.known_in_era = signatures_.era();
 }
 
 void Group::mark_anew() {
@@ -180,6 +195,7 @@ void Group::skip_calls(uint32_t count) {
 
 void Group::turn_into_refusal(const Status& why) {
   current_.refusal = why;
+  current_.compares = false;
   current_.decision = &current_.own;
   current_.own.plan = nullptr;
   current_.own.announcement = announce_refusal(current_.call->kind, why.message());
@@ -217,13 +233,13 @@ Status Group::decide(const Call& call, Decision& decision) {
                                .root = call.root,
                                .bytes = piece_bytes(call, size()),
                                .crowded = policy_.crowded,
-                               .peer_reads = parts_.world->peer_reads(),
+                               .peer_reads = parts_.peer_reads,
                                .coalesced = call.coalesced(),
                                .order = order_for(call),
                                .set_bytes = lanes_.set_bytes()});
   if (!chosen.ok()) return chosen.status();
   decision.announcement = announce(call, (*chosen)->fingerprint());
-  decision.hash = decision.announcement.hash();
+  decision.known_in_era = 0;
   decision.plan = *chosen;
   return Status::success();
 }
@@ -255,15 +271,11 @@ bool Group::may_announce() {
 
 void Group::write_announcement() {
   const Announcement& announcement = current_.decision->announcement;
-  const bool has_text = announcement.state == CallState::refused || announcement.op == ReduceKind::user;
-  size_t used = has_text                 ? sizeof(Announcement)
-                : announcement.dims >= 0 ? offsetof(Announcement, text)
-                                         : offsetof(Announcement, shape);
-  std::memcpy(lanes_.cell(me(), current_.number).bytes, &announcement, used);
+  std::memcpy(lanes_.cell(me(), current_.number).bytes, &announcement, announcement.used_bytes());
   if (current_.renews) [[unlikely]]
     lanes_.clear_slot(current_.number);
   FAULT_POINT("before_announcement");
-  if (parts_.world->peer_reads()) {
+  if (parts_.peer_reads) {
     lanes_.mine().input_address.store(address_of(current_.call->input), std::memory_order_relaxed);
     lanes_.mine().output_address.store(address_of(current_.call->output), std::memory_order_relaxed);
   }
@@ -272,6 +284,25 @@ void Group::write_announcement() {
   current_.announced = true;
   FAULT_POINT("announced");
   if (announcement.state == CallState::refused) lanes_.wake_everyone();
+  if (current_.compares) [[unlikely]]
+    lanes_.wake_peers();  // they wait for it before anything else
+}
+
+// The first call with a signature: nothing is taken from the others before it is known to be theirs, too.
+bool Group::compare_announcements() {
+  for (; current_.compared < size(); ++current_.compared) {
+    const int member = current_.compared;
+    if (member == me()) continue;
+    if (lanes_.word(member, current_.number).load(std::memory_order_acquire) != current_.word) return false;
+    Announcement theirs;
+    std::memcpy(&theirs, lanes_.cell(member, current_.number).bytes, sizeof(theirs));
+    if (!says_the_same(theirs, current_.decision->announcement)) current_.differs = member;
+    if (current_.differs >= 0) return false;  // examine() tells
+  }
+  signatures_.learn(current_.decision->hash, current_.decision->announcement);
+  current_.decision->known_in_era = signatures_.era();
+  current_.compares = false;
+  return true;
 }
 
 Turn Group::turn() {
@@ -286,6 +317,8 @@ Turn Group::turn() {
     else
       exchange_.start(*current_.call, exchange_mode(), current_.word, tile_);
   }
+  if (current_.compares && !compare_announcements()) [[unlikely]]
+    return Turn::blocked;
   return current_.path == Path::schedule ? run_.turn() : exchange_.turn();
 }
 
@@ -311,62 +344,6 @@ Status Group::end(Status status) {
   current_.call = nullptr;
   if (current_.work) complete(std::exchange(current_.work, nullptr), status);
   return status;
-}
-
-// Asked once a period by the control thread: a group is idle when its calls have not moved on since long ago.
-void Group::give_back_when_idle(int64_t idle_ns) {
-  uint32_t finished = lanes_.mine().finished.load(std::memory_order_relaxed);
-  if (finished != idle_since_call_) {
-    idle_since_call_ = finished;
-    idle_since_ns_ = now_ns();
-  }
-  if (now_ns() - idle_since_ns_ < idle_ns || !token_.try_take()) return;
-  bool everybody_finished = !current_.call && !left_.load(std::memory_order_relaxed);
-  for (int member = 0; member < size(); ++member)
-    everybody_finished &= at_least(lanes_.control(member).finished.load(std::memory_order_acquire), number_);
-  if (everybody_finished) lanes_.drop_tiles(arena_);
-  give_token();
-}
-
-// What is queued fails; a call of the others that needs us fails there, naming us. Nobody is waited for.
-void Group::leave() {
-  if (left_.load(std::memory_order_relaxed)) return;  // the lane may be another group's by now
-  lanes_.mine().leaving.store(1, std::memory_order_seq_cst);  // before anything is given up: peers may be reading it
-  if (left_.exchange(true)) return;
-  lanes_.wake_everyone();  // a thread of ours may sleep in a call, holding the token
-  token_.want();
-  while (!token_.try_take()) token_.rest([] { return false; });
-  const Status gone = gone_status();
-  mailbox_.leave(gone);
-  if (current_.call) static_cast<void>(end(gone).ok());
-  std::deque<std::shared_ptr<CallWork>> queue;
-  {
-    std::lock_guard lock(queue_mutex_);
-    queue.swap(queue_);
-    queued_.store(0, std::memory_order_release);
-  }
-  for (auto& work : queue) work->complete(gone);
-  {
-    std::scoped_lock lock(cause_mutex_, agree_mutex_);  // from here on nothing of ours writes to a lane: see break_group()
-    for (int member = 0; member < size(); ++member) lanes_.left(member, me()).store(has_left, std::memory_order_release);
-  }
-  lanes_.wake_everyone();
-  token_.unwant();
-  token_.give();
-}
-
-bool Group::all_left() const {
-  for (int member = 0; member < size(); ++member)
-    if (lanes_.left(me(), member).load(std::memory_order_acquire) == still_here) return false;
-  return true;
-}
-
-void Group::release_memory() {
-  links_.close();
-  mailbox_.close();
-  uint64_t tiles = lanes_.mine().tiles.load(std::memory_order_relaxed);
-  if (tiles != 0) arena_.give_back(static_cast<int64_t>(tiles));
-  arena_.give_back(parts_.lane_offsets[static_cast<size_t>(me())]);
 }
 
 }  // namespace unisono

@@ -23,6 +23,7 @@
 #include "group/announcement.hpp"
 #include "group/call_work.hpp"
 #include "group/mailbox.hpp"
+#include "group/signatures.hpp"
 #include "group/token.hpp"
 #include "planner/planner.hpp"
 #include "transport/arena.hpp"
@@ -54,6 +55,7 @@ struct GroupParts {
   int time = 1;  // how often these members have made a group of this name, with this one
   double timeout_s = 0;
   bool reproducible = false;
+  bool peer_reads = true;  // whether every member may read every other's own memory
 };
 
 // All that the plan and the announcement of a plain call depend on; a value.
@@ -139,6 +141,9 @@ class Group : public std::enable_shared_from_this<Group> {
     uint32_t number = 0;
     uint64_t word = 0;
     bool announced = false;
+    bool compares = false;               // its signature is new here: announcements are compared in full
+    int compared = 0;                    // with which members that has been done
+    int differs = -1;                    // the member whose announcement is another in spite of the same hash
     bool renews = false;                 // it is one of those before which old numbers are marked anew
     Status refusal;                      // not ok: the call only takes its number and says so
     int64_t started_ns = 0;              // when it was first looked at while waiting; 0: not yet
@@ -165,11 +170,13 @@ class Group : public std::enable_shared_from_this<Group> {
   void give_token();
   void begin(const Call& call, Decision* standing);
   void mark_anew();
+  void name_signature();
   void turn_into_refusal(const Status& why);
   Status plan(const Call& call, Decision* standing);
   Status decide(const Call& call, Decision& decision);
   Order order_for(const Call& call) const;
   bool may_announce();
+  bool compare_announcements();
   ExchangeMode exchange_mode() const;
   void write_announcement();
   Turn turn();
@@ -215,6 +222,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Run run_;
   Mailbox mailbox_;  // has a token of its own
   Planner planner_;
+  Signatures signatures_;
   Current current_;
   uint32_t number_;            // of the last call
   uint32_t seen_by_all_;       // the last call that everybody is known to have announced

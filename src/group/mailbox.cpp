@@ -45,6 +45,12 @@ bool MailWork::wait(std::optional<double> timeout_s) {
   return true;
 }
 
+Mailbox::Mailbox(Group& group, Lanes& lanes, Arena& arena, const WaitPolicy& policy)
+    : group_(group), lanes_(lanes), policy_(policy), mail_(lanes, arena) {
+  for (int member = 0; member < lanes.members(); ++member)
+    mail_.read_private_memory(member, member != lanes.me() && group.world().may_read(group.world_rank(member)));
+}
+
 // Whatever is thrown in here breaks the group: letters are then in a state that nobody knows.
 template <typename Step>
 Status Mailbox::fenced(Step step) {
@@ -143,7 +149,6 @@ void Mailbox::admit(Letter& letter) {
   mail_.enter(letter);
   if (Status status = group_.usable(); !status.ok()) return mail_.finish(letter, status);
   if (letter.sends() && is_gone(letter.peer)) return mail_.finish(letter, group_.break_group(lost(letter, letter.peer)));
-  mail_.read_private_memory(group_.world().peer_reads());
   mail_.post(letter);
 }
 

@@ -54,8 +54,7 @@ class MailWork final : public Work, public Letter {
 
 class Mailbox {
  public:
-  Mailbox(Group& group, Lanes& lanes, Arena& arena, const WaitPolicy& policy)
-      : group_(group), lanes_(lanes), policy_(policy), mail_(lanes, arena) {}
+  Mailbox(Group& group, Lanes& lanes, Arena& arena, const WaitPolicy& policy);
   Mailbox(const Mailbox&) = delete;
 
   Status run(const Envelope& envelope, int* source = nullptr);  // returns when it is over; `source`: the member that sent it

@@ -17,7 +17,8 @@ struct Plan;
 struct Decision {
   const Plan* plan = nullptr;  // null: to be decided anew
   Announcement announcement;
-  uint32_t hash = 0;           // of the announcement
+  uint32_t hash = 0;           // what travels for the announcement: see signatures.hpp
+  uint32_t known_in_era = 0;   // in which all members are known to mean the same by it
 };
 
 struct StandingCall {

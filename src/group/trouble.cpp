@@ -28,13 +28,17 @@ Status Group::examine() {
   if (left_.load(std::memory_order_relaxed)) return gone_status();
   if (lanes_.mine().abort.load(std::memory_order_acquire) != 0) return broken_status();
   if (current_.announced) RETURN_IF_ERROR(examine_differences());
-  if (!run_.failure().ok()) return break_group(fault_here(run_.failure()));
+  if (!run_.failure().ok()) {
+    if (run_.unreadable() >= 0) parts_.world->stop_reading(world_rank(run_.unreadable()));
+    return break_group(fault_here(run_.failure()));
+  }
   RETURN_IF_ERROR(examine_members());
   return examine_clock();
 }
 
 Status Group::examine_differences() {
   if (!current_.refusal.ok()) return Status::success();
+  if (current_.differs >= 0) return judge(current_.differs, current_.number);
   for (int member = 0; member < size(); ++member) {
     uint64_t word = lanes_.word(member, current_.number).load(std::memory_order_acquire);
     if (call_of(word) == current_.number && word != current_.word) return judge(member, current_.number);

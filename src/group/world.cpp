@@ -75,8 +75,7 @@ Status World::open() {
   settle_policy();
   RETURN_IF_ERROR(watch_others());
   RETURN_IF_ERROR(start_threads());
-  Status status = make_world_group();
-  if (status.ok()) status = agree_on_peer_reads();
+  const Status status = make_world_group();
   if (status.ok() || status.code() == ErrorCode::resource || status.code() == ErrorCode::memory) return status;
   return {ErrorCode::init, fmt::format("rank {} of {} met the others, but then: {}", rank(), size(), status.message()), status.peer()};
 }
@@ -99,6 +98,8 @@ Status World::prepare() {
   std::copy(std::begin(mask.words), std::end(mask.words), head().core_mask);
   head().cores = static_cast<uint32_t>(settings().cores ? settings().cores : quota_cores());
   if (getrandom(&head().probe, sizeof(head().probe), 0) < 0) head().probe = static_cast<uint64_t>(now_ns());
+  private_probe_ = head().probe;
+  head().private_address = reinterpret_cast<uint64_t>(&private_probe_);
   head().own_address = reinterpret_cast<uint64_t>(&head());
   head().magic = arena_magic;
   return Status::success();
@@ -127,38 +128,23 @@ Status World::make_world_group() {
   return Status::success();
 }
 
-// Every rank computes this from what all ranks have written into their arenas, so all come to the same answer.
+// Every rank computes the policy from what all ranks have written into their arenas, so all come to the same answer. Whose memory
+// it may read is this rank's own finding: the members of a group tell each other when they make it (world_board.cpp).
 void World::settle_policy() {
   CoreMask together;
   uint32_t quota = 0;
-  bool readable = settings().peer_reads != "off";
+  readable_ = std::vector<std::atomic<bool>>(static_cast<size_t>(size()));
   for (const Neighbour& neighbour : joined_.neighbours) {
     for (int word = 0; word < core_mask_words; ++word) together.words[word] |= neighbour.head().core_mask[word];
     uint32_t theirs = neighbour.head().cores;
     if (theirs != 0 && (quota == 0 || theirs < quota)) quota = theirs;
-    if (readable && neighbour.rank != rank()) readable = can_read_memory_of(neighbour);
+    readable_[static_cast<size_t>(neighbour.rank)] = settings().peer_reads != "off" && can_read_memory_of(neighbour);
   }
   cores_ = count(together);
   if (quota != 0) cores_ = std::min(cores_, static_cast<int>(quota));
   policy_.crowded = size() > cores_;
   policy_.spin_ns = policy_.patience_ns = settings().spin_us * 1000;
   policy_.global_barrier = joined_.global_barrier && !policy_.crowded;  // where ranks sleep all the time, a fence is cheaper
-  peer_reads_ = readable && size() > 1;
-}
-
-// One rank that may not read another's memory is enough for nobody to try: plans must be the same everywhere.
-Status World::agree_on_peer_reads() {
-  int32_t readable = peer_reads_;
-  Call call;
-  call.kind = Collective::all_reduce;
-  call.dtype = DType::int32;
-  call.op = ReduceOp::min;
-  call.count = 1;
-  call.input = call.output = Pieces(&readable, sizeof(readable));
-  call.timeout_s = std::max(static_cast<double>(request_.deadline.remaining_ns()) * 1e-9, 0.001);  // still joining
-  RETURN_IF_ERROR(world_group_->run(std::move(call)));
-  peer_reads_ = readable != 0;
-  return Status::success();
 }
 
 std::string World::how_lost(int rank) const {

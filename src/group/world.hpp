@@ -2,7 +2,8 @@
 // progress on asynchronous calls, one watches for death. Thread-safe.
 //
 // Order: the maps and lists are under the mutex; groups_version_ is added to with release after they changed, so that the
-// progress thread, which loads it with acquire, takes a fresh copy. How its sleep is ended: world_threads.cpp.
+// progress thread, which loads it with acquire, takes a fresh copy. How its sleep is ended: world_threads.cpp. Which ranks are
+// readable any thread may say; nothing hangs on when the others see it.
 #pragma once
 
 #include <atomic>
@@ -58,7 +59,9 @@ class World : public std::enable_shared_from_this<World> {
   const Settings& settings() const { return options_.settings; }
   const Log& log() const { return log_; }
   bool forked() const { return fork_mark_.forked(); }
-  bool peer_reads() const { return peer_reads_; }
+  // Whether this process may read that rank's private memory: tried when joining, and given up when the kernel refuses it later.
+  bool may_read(int rank) const { return readable_[static_cast<size_t>(rank)].load(std::memory_order_relaxed); }
+  void stop_reading(int rank) { readable_[static_cast<size_t>(rank)].store(false, std::memory_order_relaxed); }
   bool crowded() const { return policy_.crowded; }
   int cores() const { return cores_; }
   int64_t arena_taken_bytes() const { return arena_->taken_bytes(); }
@@ -93,7 +96,6 @@ class World : public std::enable_shared_from_this<World> {
   void settle_policy();
   Status start_threads();
   Status make_world_group();
-  Status agree_on_peer_reads();
   void run_progress();
   void run_control();
   Status watch_others();
@@ -123,7 +125,8 @@ class World : public std::enable_shared_from_this<World> {
   WaitPolicy policy_;
   PlannerRules rules_;
   int cores_ = 1;
-  bool peer_reads_ = false;
+  uint64_t private_probe_ = 0;  // what neighbours try to read: see can_read_memory_of
+  std::vector<std::atomic<bool>> readable_;  // by rank
   bool left_ = false;
   std::shared_ptr<Group> world_group_;
 

@@ -33,7 +33,8 @@ BoardEntry* find_entry(ArenaHead& head, const BoardKey& wanted) {
   return nullptr;
 }
 
-ErrorCode gave_up_with(uint64_t making) { return static_cast<ErrorCode>(making & 0xff); }
+constexpr uint64_t stages_only = 1 << 7;  // that rank may not read the memory of every member, so nobody in the group does
+ErrorCode gave_up_with(uint64_t making) { return static_cast<ErrorCode>(making & 0x7f); }
 int gave_up_on(uint64_t making) { return static_cast<int>(making >> 8 & 0xffff) - 1; }  // the rank to blame, or -1
 int time_of(uint64_t making) { return static_cast<int>(making >> 24); }
 
@@ -106,7 +107,8 @@ Status World::board_publish(const GroupParts& parts, int64_t lane) {
   entry->name.store(parts.board_key.name, std::memory_order_relaxed);
   entry->lane.store(static_cast<uint64_t>(lane), std::memory_order_relaxed);
   entry->members.store(members_mark(parts), std::memory_order_relaxed);
-  entry->making.store(static_cast<uint64_t>(parts.time) << 24, std::memory_order_relaxed);
+  const bool reads = std::all_of(parts.ranks.begin(), parts.ranks.end(), [this](int member) { return may_read(member); });
+  entry->making.store(static_cast<uint64_t>(parts.time) << 24 | (reads ? 0 : stages_only), std::memory_order_relaxed);
   entry->key.store(parts.board_key.key, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return Status::success();
@@ -141,6 +143,7 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
       BoardEntry* entry = find_entry(parts.members[found].head(), parts.board_key);
       if (!entry) return Turn::blocked;
       parts.lane_offsets[found] = static_cast<int64_t>(entry->lane.load(std::memory_order_relaxed));
+      parts.peer_reads &= (entry->making.load(std::memory_order_relaxed) & stages_only) == 0;
     }
     return Turn::done;
   };

@@ -118,7 +118,7 @@ struct BoardEntry {
   std::atomic<uint64_t> name;     // hash of the name alone
   std::atomic<uint64_t> lane;     // where the owner's lane lies in its arena
   std::atomic<uint64_t> members;  // hash of the members and of what they agree on, and how many
-  std::atomic<uint64_t> making;   // which time << 24 | the rank that the owner gave up on, plus 1, << 8 | with which ErrorCode
+  std::atomic<uint64_t> making;   // which time << 24 | the rank that the owner gave up on, plus 1, << 8 | whether it stages << 7 | with which ErrorCode
 };
 
 struct ArenaHead {
@@ -126,6 +126,7 @@ struct ArenaHead {
   uint64_t magic;
   uint64_t probe;  // a number of the owner's choice, by which a neighbour knows that it mapped the right memory
   uint64_t own_address;         // where the owner has mapped this arena
+  uint64_t private_address;     // where in its own memory the owner keeps a copy of `probe`, for neighbours to try to read
   uint32_t cores;               // what the owner may use: 0 when only the mask below limits it
   uint64_t core_mask[16];       // its affinity
   alignas(line_bytes) std::atomic<uint32_t> bell;
