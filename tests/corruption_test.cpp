@@ -10,6 +10,7 @@
 #include "tests/support/calls.hpp"
 #include "tests/support/children.hpp"
 #include "tests/support/outcomes.hpp"
+#include "transport/byte_ring.hpp"
 
 namespace unisono::testing {
 namespace {
@@ -164,6 +165,90 @@ TEST(Corruption, of_an_abort_word_is_told) {
     expect_clear_error({"abort " + std::to_string(word),
                         [word](const Lane&, const Lane& theirs) { theirs.control->abort.store(word); }, ErrorCode::protocol,
                         "an abort word that cannot be"});
+}
+
+// Both ranks make a good call, rank 1 writes nonsense between calls, both make it again.
+struct LaterCorruption {
+  std::string name, plan;
+  std::function<void(const Lane& mine, const Lane& theirs)> write;  // on rank 1
+};
+
+void expect_protocol_error(const LaterCorruption& corruption) {
+  SCOPED_TRACE(corruption.name);
+  Outcomes outcomes(2);
+  WorldChoice choice{.size = 2};
+  choice.settings.plan = corruption.plan;
+  choice.settings.timeout_s = 20;
+  std::vector<Ending> endings = Children(2, [&](int rank) {
+    WorldChoice mine = choice;
+    mine.settings.arena_bytes = arena_bytes[rank];
+    as_rank(rank, mine, [&](TestWorld& world) {
+      GroupHandle group = distributed::new_group({0, 1}, {.name = group_name});
+      std::vector<float> data(100'000, 1);
+      auto call = [&] { distributed::all_reduce(view(data), {.group = group}); };
+      call();
+      expect_works(world);
+      if (rank == 1) corruption.write(Lane(1), Lane(0));
+      expect_works(world);
+      outcomes.note(rank, call);
+      expect_works(world);
+    });
+  }).wait();
+  expect_all_succeeded(endings);
+  EXPECT_EQ(outcomes.of(0).code, ErrorCode::protocol) << outcomes.of(0).text();
+  EXPECT_NE(outcomes.of(0).text().find("cannot be"), std::string::npos) << outcomes.of(0).text();
+  EXPECT_LT(outcomes.of(0).took_s(), 1.0);
+}
+
+TEST(Corruption, of_the_place_of_tiles_is_told) {
+  for (uint64_t place : {uint64_t{0}, uint64_t{1} << 40, ~uint64_t{0}, ~uint64_t{0} - 127, uint64_t{arena_bytes[1]} - 128, uint64_t{4097}})
+    expect_protocol_error({"tiles at " + std::to_string(place), "all_reduce=two_shot", [place](const Lane& mine, const Lane&) { mine.control->tiles.store(place); }});
+}
+
+// A ring of the steps' links, as the sender's lane says where it lies.
+ByteRing& ring_of(const Lane& lane, int sender) {
+  auto* links = reinterpret_cast<std::atomic<uint64_t>*>(reinterpret_cast<std::byte*>(lane.control) + LaneLayout{2, 2}.links_at());
+  return *reinterpret_cast<ByteRing*>(reinterpret_cast<std::byte*>(arena_of(sender)) + links[1 - sender].load());
+}
+
+TEST(Corruption, of_what_a_ring_says_of_its_bytes_is_told) {
+  expect_protocol_error({"received", "all_reduce=ring", [](const Lane&, const Lane& theirs) { ring_of(theirs, 0).tail += uint64_t{1} << 33; }});
+  expect_protocol_error({"sent", "all_reduce=ring", [](const Lane& mine, const Lane&) { ring_of(mine, 1).head += uint64_t{1} << 33; }});
+}
+
+// An entry that rank 1 writes by hand for a group that rank 0 makes.
+TEST(Corruption, of_the_place_of_a_lane_is_told) {
+  for (uint64_t place : {uint64_t{0}, uint64_t{128}, uint64_t{1} << 40, ~uint64_t{0} - 127, static_cast<uint64_t>(arena_bytes[1]) - 4096, uint64_t{1} << 20 | 1}) {
+    SCOPED_TRACE(place);
+    Outcomes outcomes(1);
+    WorldChoice choice{.size = 2};
+    expect_all_succeeded(Children(2, [&](int rank) {
+      WorldChoice mine = choice;
+      mine.settings.arena_bytes = arena_bytes[rank];
+      as_rank(rank, mine, [&](TestWorld& world) {
+        if (rank == 0) {
+          outcomes.note(0, [&] { distributed::new_group({0, 1}, {.timeout_s = 20, .name = group_name}); });
+        } else {
+          const BoardKey key = board_key(group_name, {0, 1}, 1);
+          auto entry_of = [&](int owner) -> BoardEntry* {
+            for (BoardEntry& entry : arena_of(owner)->board)
+              if (entry.key == key.key) return &entry;
+            return nullptr;
+          };
+          ASSERT_TRUE(await([&] { return entry_of(0) != nullptr; }));
+          BoardEntry& mine = arena_of(1)->board[(key.name + 1) % board_entries];
+          mine.members = entry_of(0)->members.load();
+          mine.making = entry_of(0)->making.load();
+          mine.lane = place;
+          mine.key = key.key;
+          ring_bell(*arena_of(0));
+        }
+        expect_works(world);
+      });
+    }).wait());
+    EXPECT_EQ(outcomes.of(0).code, ErrorCode::protocol) << outcomes.of(0).text();
+    EXPECT_LT(outcomes.of(0).took_s(), 5.0);
+  }
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "tests/support/calls.hpp"
+#include "tests/support/children.hpp"
 #include "tests/support/test_world.hpp"
 #include "unisono/comm_func.hpp"
 
@@ -125,6 +127,32 @@ TEST(CreateGroup, names_who_has_not_come_when_time_is_over) {
     }
     expect_works(world);
     expect_works(world, distributed::new_group({0, 1}, {.name = "late"}));
+  });
+}
+
+// Who comes after all those tries finds the next one waiting, or is told once that the last was given up.
+TEST(CreateGroup, that_failed_a_thousand_times_works_when_all_come_and_costs_nothing) {
+  static std::atomic<int> tried;
+  tried = 0;
+  for_each_world(ranks(2).with(testing::Kind::threads), [&](TestWorld& world) {
+    auto make = [](double timeout_s) { return distributed::new_group({0, 1}, {.timeout_s = timeout_s, .name = "late"}); };
+    const int tries = testing::small_run() ? 100 : 1000;
+    int64_t taken = 0;
+    for (; world.rank() == 0 && tried < tries; ++tried) {
+      EXPECT_THROW(make(0.0001), TimeoutError);
+      if (tried == 10) taken = world.world().arena_taken_bytes();
+    }
+    if (world.rank() == 0) { EXPECT_LE(world.world().arena_taken_bytes(), taken); }
+    EXPECT_TRUE(testing::await([&] { return tried == tries; }));
+    GroupHandle group;
+    try {
+      group = make(20);
+    } catch (const TimeoutError& error) {
+      EXPECT_EQ(world.rank(), 1) << error.what();
+      group = make(20);
+    }
+    expect_works(world, group);
+    distributed::destroy_process_group(group);
   });
 }
 

@@ -176,7 +176,8 @@ void Exchange::take_reduction() {
   const Pieces &input = call_->input, &output = call_->output;
   if (call_->kind == Collective::all_reduce && mode_ == ExchangeMode::combine) {
     int combiner = static_cast<int>(lanes_.shared().result.load(std::memory_order_relaxed) & 0xffff);
-    if (!combined_ && combiner < ranks) copy_bytes(output.whole(), Stretch::in_one_place(result(combiner), output.bytes()));
+    if (combiner >= ranks) lanes_.cannot_be(0, "word of who combined");
+    if (!combined_) copy_bytes(output.whole(), Stretch::in_one_place(result(combiner), output.bytes()));
     return;
   }
   const bool scattered = call_->kind == Collective::reduce_scatter;

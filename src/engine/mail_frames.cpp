@@ -30,7 +30,10 @@ bool carries_bytes(Frame::Kind kind) { return kind == Frame::Kind::message || ki
 
 bool Mail::send_frame(int index, const Frame& frame, const std::byte* payload, int64_t bytes) {
   ByteRing* ring = links_.to(index);
-  if (!ring || ring->room() < frame_bytes(bytes)) return false;
+  if (!ring) return false;
+  const int64_t room = ring->room();
+  if (room == ByteRing::broken) lanes_.cannot_be(index, "count of received bytes");
+  if (room < frame_bytes(bytes)) return false;
   ring->write(0, &frame, sizeof(frame));
   if (bytes > 0) ring->write(sizeof(frame), payload, bytes);
   FAULT_POINT("mail_written");
@@ -125,7 +128,7 @@ int64_t Mail::take_frame(int index, ByteRing& ring) {
   if (there == 0) return 0;
   Frame frame;
   if (there >= static_cast<int64_t>(sizeof(frame))) ring.read(0, &frame, sizeof(frame));
-  if (there < static_cast<int64_t>(sizeof(frame)) || there > static_cast<int64_t>(ring_bytes) || !sensible(frame, there)) {
+  if (there < static_cast<int64_t>(sizeof(frame)) || !sensible(frame, there)) {
     failure_ = {ErrorCode::protocol, fmt::format("what came from rank {} is no letter", lanes_.member(index).rank)};
     return 0;
   }

@@ -110,24 +110,23 @@ Stretch Run::source_at(const Step& step, int peer, int64_t tile) {
   const int64_t bytes = std::min(length - tile * assignment_.tile_bytes, assignment_.tile_bytes);
   if (place & list_mark) {
     const Layout& list = list_shown_by(peer, chunk.buffer, place);
-    CHECK(from + bytes <= list.spans.back().begin + list.spans.back().bytes);
+    if (from + bytes > list.spans.back().begin + list.spans.back().bytes) lanes_.cannot_be(peer, "list of shared tensors");
     return list.at(from, bytes);
   }
-  std::byte* first = lanes_.at(peer, place - 1 + static_cast<uint64_t>(from));
-  CHECK(first && lanes_.at(peer, place - 2 + static_cast<uint64_t>(from + bytes)));
-  return Stretch::in_one_place(first, bytes);
+  std::byte* whole = lanes_.at(peer, place - 1, from + bytes, "shared tensor");
+  return Stretch::in_one_place(whole + from, bytes);
 }
 
 const Layout& Run::list_shown_by(int peer, Buffer buffer, uint64_t shown) {
   Layout& list = lists_[static_cast<size_t>(peer * 2 + (buffer == Buffer::output))];
   if (!list.spans.empty()) return list;
   const auto [first, count] = SpansWord::unpack(shown);
-  CHECK(count > 0 && first + count <= most_shown_spans);
+  if (count == 0 || first + count > most_shown_spans) lanes_.cannot_be(peer, "list of shared tensors");
   const ShownSpan* spans = lanes_.shown_spans(peer, call_of(word_)) + first;
   int64_t begin = 0;
   for (const auto [place, bytes] : std::span(spans, count)) {
-    std::byte* data = lanes_.at(peer, place);
-    CHECK(data && bytes > 0 && lanes_.at(peer, place + static_cast<uint64_t>(bytes) - 1));
+    std::byte* data = lanes_.at(peer, place, bytes, "list of shared tensors");
+    if (bytes == 0) lanes_.cannot_be(peer, "list of shared tensors");
     list.spans.push_back({data, bytes, begin});
     begin += bytes;
   }

@@ -53,6 +53,8 @@ struct GroupParts {
   std::vector<int64_t> lane_offsets;
   BoardKey board_key;
   int time = 1;  // how often these members have made a group of this name, with this one
+  int64_t my_lane = 0;      // until the group is made; then it is one of lane_offsets
+  bool moved_on = false;    // others are at a later time: it is tried again, at that one
   double timeout_s = 0;
   bool reproducible = false;
   bool peer_reads = true;  // whether every member may read every other's own memory

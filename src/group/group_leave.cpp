@@ -58,8 +58,7 @@ bool Group::all_left() const {
 void Group::release_memory() {
   links_.close();
   mailbox_.close();
-  uint64_t tiles = lanes_.mine().tiles.load(std::memory_order_relaxed);
-  if (tiles != 0) arena_.give_back(static_cast<int64_t>(tiles));
+  lanes_.give_tiles_back(arena_);
   arena_.give_back(parts_.lane_offsets[static_cast<size_t>(me())]);
 }
 

@@ -104,15 +104,17 @@ class World : public std::enable_shared_from_this<World> {
   void sweep_retired();
   void look_after_idle_groups();
   // group/world_board.cpp
-  Status prepare_group(const GroupParts& parts, const GroupOptions& options);
+  Status prepare_group(GroupParts& parts, const GroupOptions& options);
   Status board_take_time(GroupParts& parts);
   BoardEntry* board_free_place(uint64_t name);
   Status board_publish(const GroupParts& parts, int64_t lane);
   void board_refuse(const GroupParts& parts, const Status& why);
   Status board_collect(GroupParts& parts, const Deadline& deadline);
-  Status board_check(const GroupParts& parts) const;
-  Status board_conflict(const GroupParts& parts, size_t member);
-  void board_give_up(const GroupParts& parts, const Status& why);
+  Status board_check(GroupParts& parts) const;
+  int board_time(const GroupParts& parts, int at_least) const;
+  void sweep_failed();
+  Status board_conflict(GroupParts& parts, size_t member);
+  void board_give_up(GroupParts&& parts, const Status& why);
   void board_remove(const BoardKey& key);
   ArenaHead& head() const { return *reinterpret_cast<ArenaHead*>(arena_->mapping()->data()); }
 
@@ -133,6 +135,7 @@ class World : public std::enable_shared_from_this<World> {
   mutable std::mutex mutex_;  // guards the maps and lists below
   std::map<std::string, std::shared_ptr<Group>> groups_;
   std::vector<std::shared_ptr<Group>> retired_;  // left by us, not yet by everybody
+  std::vector<GroupParts> failed_;               // tries in vain whose lanes others may still know
   std::map<std::pair<std::string, std::vector<int>>, int> times_made_;  // how often these members made this name
   std::vector<std::string> lost_;                // by rank: how it was lost
   std::atomic<uint32_t> groups_version_{0};

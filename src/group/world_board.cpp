@@ -1,6 +1,8 @@
 // How the members of a group find each other. Every arena has a board, with an entry for each group that its rank makes.
 //
-//   The first time that these members make a group of this name is matched with the others' first time, and so on.
+//   The first time that these members make a group of this name is matched with the others' first time, and so on. Who tried in
+//   vain without the others is ahead of them. Whoever is behind goes on to the latest time that another speaks of: it finds that
+//   one waiting there, or hears, once, that it gave up, and is no longer behind.
 //   Two ranks that make a name with different members, each counting on the other, would wait for ever: a mismatch.
 //   Whoever gives up says so in its entry, and whoever still waits for it then gives up too.
 //
@@ -33,6 +35,7 @@ BoardEntry* find_entry(ArenaHead& head, const BoardKey& wanted) {
   return nullptr;
 }
 
+constexpr auto moved_on = static_cast<ErrorCode>(0x7f);  // beside the codes of those who gave up: to a later time
 constexpr uint64_t stages_only = 1 << 7;  // that rank may not read the memory of every member, so nobody in the group does
 ErrorCode gave_up_with(uint64_t making) { return static_cast<ErrorCode>(making & 0x7f); }
 int gave_up_on(uint64_t making) { return static_cast<int>(making >> 8 & 0xffff) - 1; }  // the rank to blame, or -1
@@ -46,6 +49,17 @@ std::string_view what_became_of_it(ErrorCode code) {
   return code == ErrorCode::timeout ? "has not come" : "does not mean the same group";
 }
 
+// Whether that rank has a group of this name with other members, or makes one: then it has still to see ours, and that they differ.
+bool differs_still(const Neighbour& other, const BoardKey& ours) {
+  for (int probe = 0; probe < board_probes; ++probe) {
+    const BoardEntry& entry = board_place(other.head(), ours.name, probe);
+    const uint64_t key = entry.key.load(std::memory_order_acquire);
+    if (key == 0 || key == ours.key || entry.name.load(std::memory_order_relaxed) != ours.name) continue;
+    if (gave_up_with(entry.making.load(std::memory_order_relaxed)) == ErrorCode::ok) return true;
+  }
+  return false;
+}
+
 uint64_t members_mark(const GroupParts& parts) {
   const uint64_t numbering = hash_combine(static_cast<uint64_t>(parts.run_ahead), parts.first_call);
   uint64_t hash = hash_bytes(parts.ranks.data(), parts.ranks.size() * sizeof(int), numbering);
@@ -54,12 +68,12 @@ uint64_t members_mark(const GroupParts& parts) {
 
 // Whom an entry is for, as its owner wrote it into the lane.
 std::vector<int> members_of(const Neighbour& neighbour, const BoardEntry& entry) {
-  const auto count = static_cast<int64_t>(entry.members.load(std::memory_order_relaxed) & 0xffff);
-  const auto at = static_cast<int64_t>(entry.lane.load(std::memory_order_relaxed)) + LaneLayout::ranks_at();
-  if (at < 0 || at + count * static_cast<int64_t>(sizeof(int)) > neighbour.mapping->bytes()) return {};
+  const auto count = static_cast<int>(entry.members.load(std::memory_order_relaxed) & 0xffff);
+  const uint64_t lane = entry.lane.load(std::memory_order_relaxed);
+  if (!lane_fits(*neighbour.mapping, lane, {count, 2})) return {};
+  const auto* at = reinterpret_cast<std::atomic<int32_t>*>(neighbour.mapping->data() + lane + LaneLayout::ranks_at());
   std::vector<int> members;
-  for (int64_t index = 0; index < count; ++index)
-    members.push_back(reinterpret_cast<std::atomic<int32_t>*>(neighbour.mapping->data() + at)[index].load(std::memory_order_relaxed));
+  for (int index = 0; index < count; ++index) members.push_back(at[index].load(std::memory_order_relaxed));
   return members;
 }
 
@@ -76,18 +90,26 @@ Status World::board_take_time(GroupParts& parts) {
   std::lock_guard lock(mutex_);
   if (left_) return Status(ErrorCode::state, "the world was left; join it again first");
   int& time = times_made_[{parts.name, parts.ranks}];
-  ++time;
+  time = board_time(parts, time + 1);
+  parts.time = time;
+  parts.board_key = board_key(parts.name, parts.ranks, time);
+  parts.moved_on = false;
+  parts.peer_reads = true;
+  return Status::success();
+}
+
+// The latest time that the members' entries speak of, or `at_least`.
+int World::board_time(const GroupParts& parts, int at_least) const {
   const uint64_t name = board_key(parts.name, parts.ranks, 0).name;
+  int time = at_least;
   for (const Neighbour& member : parts.members)
     for (int probe = 0; probe < board_probes; ++probe) {
       const BoardEntry& entry = board_place(member.head(), name, probe);
       const uint64_t key = entry.key.load(std::memory_order_acquire), making = entry.making.load(std::memory_order_relaxed);
       if (key == 0 || key != board_key(parts.name, parts.ranks, time_of(making)).key) continue;
-      if (gave_up_with(making) == ErrorCode::ok) time = std::max(time, time_of(making));
+      time = std::max(time, time_of(making) + (gave_up_with(making) == moved_on ? 1 : 0));
     }
-  parts.time = time;
-  parts.board_key = board_key(parts.name, parts.ranks, time);
-  return Status::success();
+  return time;
 }
 
 BoardEntry* World::board_free_place(uint64_t name) {
@@ -159,6 +181,10 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
         return {ErrorCode::peer_lost, fmt::format("rank {} {} while group \"{}\" was being made", member, how, parts.name), member};
       }
     for (size_t member = found; member < parts.members.size(); ++member) RETURN_IF_ERROR(board_conflict(parts, member));
+    if (board_time(parts, parts.time) > parts.time) {
+      parts.moved_on = true;
+      return {ErrorCode::timeout, "the others are at a later time"};
+    }
     if (!deadline.passed()) return Status::success();
     return {ErrorCode::timeout, fmt::format("group \"{}\" of ranks [{}] was not made: rank {} has not come", parts.name,
                                             fmt::join(parts.ranks, ", "), missing), missing};
@@ -166,18 +192,26 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
   WaitPolicy policy = policy_;
   Status status = wait_until_done(head(), policy, turn, examine, deadline);
   if (status.ok()) status = board_check(parts);
-  if (!status.ok()) board_give_up(parts, status);
+  for (size_t member = 0; member < parts.members.size() && status.ok(); ++member)
+    if (!lane_fits(*parts.members[member].mapping, static_cast<uint64_t>(parts.lane_offsets[member]), parts.layout))
+      status = {ErrorCode::protocol, fmt::format("group \"{}\" of ranks [{}] was not made: the place of rank {}'s lane cannot be", parts.name,
+                                                 fmt::join(parts.ranks, ", "), parts.ranks[member]), parts.ranks[member]};
+  if (!status.ok()) board_give_up(GroupParts(parts), status);
   return status;
 }
 
 // Whether those who came are still there and mean the same group.
-Status World::board_check(const GroupParts& parts) const {
+Status World::board_check(GroupParts& parts) const {
   for (size_t index = 0; index < parts.members.size(); ++index) {
     const int peer = parts.ranks[index];
     const BoardEntry* entry = find_entry(parts.members[index].head(), parts.board_key);
     if (!entry || peer == rank()) continue;
     const uint64_t making = entry->making.load(std::memory_order_relaxed);
     const ErrorCode code = gave_up_with(making);
+    if (code == moved_on) {
+      parts.moved_on = true;
+      return {ErrorCode::timeout, "the others are at a later time"};
+    }
     if (const int blamed = gave_up_on(making); code != ErrorCode::ok)
       return {code == ErrorCode::argument ? ErrorCode::peer_argument : code,
               fmt::format("rank {} gave up making group \"{}\" of ranks [{}]: rank {} {}", peer, parts.name,
@@ -190,7 +224,7 @@ Status World::board_check(const GroupParts& parts) const {
 }
 
 // A rank that makes the name with other members, me among them, waits for me as I wait for it, and neither will come.
-Status World::board_conflict(const GroupParts& parts, size_t member) {
+Status World::board_conflict(GroupParts& parts, size_t member) {
   const Neighbour& neighbour = parts.members[member];
   for (int probe = 0; probe < board_probes; ++probe) {
     const BoardEntry& entry = board_place(neighbour.head(), parts.board_key.name, probe);
@@ -216,21 +250,52 @@ Status World::board_conflict(const GroupParts& parts, size_t member) {
   return Status::success();
 }
 
-// The entry and its lane stay where they are, since others may have seen them; a group that failed is not worth more.
-void World::board_give_up(const GroupParts& parts, const Status& why) {
+// The entry and its lane stay where they are, since others may have seen them: see sweep_failed().
+void World::board_give_up(GroupParts&& parts, const Status& why) {
   BoardEntry* mine = find_entry(head(), parts.board_key);
   CHECK(mine);
   const auto blamed = static_cast<uint64_t>(why.peer() + 1) & 0xffff;
-  mine->making.fetch_or(static_cast<uint64_t>(why.code()) | blamed << 8, std::memory_order_release);
+  mine->making.fetch_or(static_cast<uint64_t>(parts.moved_on ? moved_on : why.code()) | blamed << 8, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (const Neighbour& member : parts.members) {
     const BoardEntry* entry = find_entry(member.head(), parts.board_key);
-    if (entry && entry->members.load(std::memory_order_relaxed) == members_mark(parts)) {
-      std::byte* lane = member.mapping->data() + entry->lane.load(std::memory_order_relaxed);
+    const uint64_t offset = entry ? entry->lane.load(std::memory_order_relaxed) : 0;
+    if (entry && entry->members.load(std::memory_order_relaxed) == members_mark(parts) && lane_fits(*member.mapping, offset, parts.layout)) {
+      std::byte* lane = member.mapping->data() + offset;
       reinterpret_cast<std::atomic<uint32_t>*>(lane + parts.layout.left_at())[parts.me].store(has_left, std::memory_order_release);
     }
     ring_bell(member.head());
   }
+  std::lock_guard lock(mutex_);
+  parts.world.reset();
+  failed_.push_back(std::move(parts));
+}
+
+// A lane of a try in vain is given back when nobody can know it any more: each other member has said that it will not touch it, is
+// lost, or has no entry of that time. One that enters its own later finds that we gave up, or nothing, and goes on to a later time.
+// The entry of the last try stays, without a lane, so that who is behind learns how far we are.
+void World::sweep_failed() {
+  std::lock_guard lock(mutex_);
+  std::erase_if(failed_, [this](const GroupParts& parts) {
+    BoardEntry* mine = find_entry(head(), parts.board_key);
+    CHECK(mine);
+    const bool is_last = times_made_[{parts.name, parts.ranks}] == parts.time;
+    auto* left = reinterpret_cast<std::atomic<uint32_t>*>(arena_->mapping()->data() + parts.my_lane + parts.layout.left_at());
+    const bool mismatch = gave_up_with(mine->making.load(std::memory_order_relaxed)) == ErrorCode::mismatch;
+    const bool has_lane = mine->lane.load(std::memory_order_relaxed) != 0;
+    for (size_t member = 0; member < parts.members.size() && has_lane; ++member) {
+      if (static_cast<int>(member) == parts.me || !lost_[static_cast<size_t>(parts.ranks[member])].empty()) continue;
+      if (mismatch && differs_still(parts.members[member], parts.board_key)) return false;
+      const bool may_know = find_entry(parts.members[member].head(), parts.board_key) != nullptr;
+      if (may_know && left[member].load(std::memory_order_acquire) == still_here) return false;
+    }
+    if (has_lane) {
+      for (auto* word : {&mine->name, &mine->members, &mine->lane}) word->store(0, std::memory_order_relaxed);
+      arena_->give_back(parts.my_lane);
+    }
+    if (!is_last) mine->key.store(0, std::memory_order_release);
+    return !is_last;
+  });
 }
 
 }  // namespace unisono

@@ -42,6 +42,7 @@ Result<std::shared_ptr<Group>> World::create_group(const std::string& name, std:
   if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
     return wrong(fmt::format("this rank, {}, is not a member", rank()));
   sweep_retired();
+  sweep_failed();
   GroupParts parts;
   parts.world = shared_from_this();
   parts.name = name;
@@ -54,15 +55,18 @@ Result<std::shared_ptr<Group>> World::create_group(const std::string& name, std:
   parts.reproducible = options.reproducible.value_or(settings().reproducible);
   for (int member : parts.ranks) parts.members.push_back(joined_.neighbours[static_cast<size_t>(member)]);
   parts.lane_offsets.resize(parts.ranks.size());
-  RETURN_IF_ERROR(board_take_time(parts));
-  if (Status status = prepare_group(parts, options); !status.ok()) {
-    board_refuse(parts, status);
-    return status;
-  }
-  FAULT_POINT("group_published");
-  for (const Neighbour& member : parts.members) ring_bell(member.head());
   const bool has_deadline = options.made_by.at_ns != never_ns;
-  RETURN_IF_ERROR(board_collect(parts, has_deadline ? options.made_by : Deadline::in_seconds(parts.timeout_s)));
+  const Deadline deadline = has_deadline ? options.made_by : Deadline::in_seconds(parts.timeout_s);
+  do {
+    RETURN_IF_ERROR(board_take_time(parts));
+    if (Status status = prepare_group(parts, options); !status.ok()) {
+      board_refuse(parts, status);
+      return status;
+    }
+    FAULT_POINT("group_published");
+    for (const Neighbour& member : parts.members) ring_bell(member.head());
+    if (Status status = board_collect(parts, deadline); !status.ok() && !parts.moved_on) return status;
+  } while (parts.moved_on);
   auto group = std::make_shared<Group>(std::move(parts), *arena_);
   std::lock_guard lock(mutex_);
   for (int member = 0; member < group->size(); ++member)  // who died after it came, and before the control thread knew the group
@@ -73,7 +77,7 @@ Result<std::shared_ptr<Group>> World::create_group(const std::string& name, std:
 }
 
 // All that this rank alone can get wrong. The others hear of it: they count on this rank.
-Status World::prepare_group(const GroupParts& parts, const GroupOptions& options) {
+Status World::prepare_group(GroupParts& parts, const GroupOptions& options) {
   auto wrong = [&](const std::string& what) { return Status(ErrorCode::argument, fmt::format("group \"{}\": {}", parts.name, what)); };
   if (options.run_ahead < 0 || options.run_ahead > most_run_ahead)
     return wrong(fmt::format("run_ahead is {}; it may be 0 to {}", options.run_ahead, most_run_ahead));
@@ -85,6 +89,7 @@ Status World::prepare_group(const GroupParts& parts, const GroupOptions& options
   auto lane = arena_->take(parts.layout.bytes(), "the lane of a group");
   if (!lane.ok()) return lane.status();
   if (parts.first_call != 1) start_numbering(arena_->mapping()->data() + *lane, parts.layout, parts.first_call - 1);
+  parts.my_lane = *lane;
   const Status status = board_publish(parts, *lane);
   if (!status.ok()) arena_->give_back(*lane);
   return status;

@@ -19,10 +19,14 @@ struct ByteRing {
   alignas(line_bytes) std::atomic<uint64_t> tail;  // bytes ever received
   alignas(line_bytes) std::byte bytes[ring_bytes];
 
-  // Sends as much as there is room for; returns how much that was.
+  // Sends as much as there is room for; returns how much that was. Both counters lie where others can write: where more bytes
+  // seem to be under way than a ring holds, this and the functions below return `broken`.
+  static constexpr int64_t broken = -1;
   int64_t send(const std::byte* data, int64_t wanted) {
     uint64_t at = head.load(std::memory_order_relaxed);
-    uint64_t room = ring_bytes - (at - tail.load(std::memory_order_acquire));
+    uint64_t filled = at - tail.load(std::memory_order_acquire);
+    if (filled > ring_bytes) [[unlikely]] return broken;
+    uint64_t room = ring_bytes - filled;
     uint64_t count = std::min(room, static_cast<uint64_t>(wanted));
     uint64_t first = std::min(count, ring_bytes - at % ring_bytes);
     std::memcpy(bytes + at % ring_bytes, data, first);
@@ -33,7 +37,8 @@ struct ByteRing {
 
   // A message of several parts becomes visible as a whole: written where there is room, then published.
   int64_t room() const {
-    return static_cast<int64_t>(ring_bytes - (head.load(std::memory_order_relaxed) - tail.load(std::memory_order_acquire)));
+    const uint64_t filled = head.load(std::memory_order_relaxed) - tail.load(std::memory_order_acquire);
+    return filled > ring_bytes ? broken : static_cast<int64_t>(ring_bytes - filled);
   }
   void write(int64_t offset, const void* data, int64_t count) {
     uint64_t place = (head.load(std::memory_order_relaxed) + static_cast<uint64_t>(offset)) % ring_bytes;
@@ -46,7 +51,8 @@ struct ByteRing {
   }
   // The same by the receiver: what lies there, read without taking it away; consume() does that.
   int64_t filled() const {
-    return static_cast<int64_t>(head.load(std::memory_order_acquire) - tail.load(std::memory_order_relaxed));
+    const uint64_t there = head.load(std::memory_order_acquire) - tail.load(std::memory_order_relaxed);
+    return there > ring_bytes ? broken : static_cast<int64_t>(there);
   }
   void read(int64_t offset, void* target, int64_t count) const {
     uint64_t place = (tail.load(std::memory_order_relaxed) + static_cast<uint64_t>(offset)) % ring_bytes;
@@ -59,7 +65,9 @@ struct ByteRing {
   // `bounce`, which has room for one.
   int64_t ready(int64_t wanted, int64_t granule, std::byte* bounce, const std::byte*& data) const {
     uint64_t at = tail.load(std::memory_order_relaxed), place = at % ring_bytes;
-    uint64_t there = std::min({head.load(std::memory_order_acquire) - at, ring_bytes, static_cast<uint64_t>(wanted)});
+    const uint64_t filled = head.load(std::memory_order_acquire) - at;
+    if (filled > ring_bytes) [[unlikely]] return broken;
+    uint64_t there = std::min(filled, static_cast<uint64_t>(wanted));
     uint64_t stretch = std::min(there, ring_bytes - place), unit = static_cast<uint64_t>(granule);
     data = bytes + place;
     if (stretch >= unit || there < unit) return static_cast<int64_t>(stretch - stretch % unit);

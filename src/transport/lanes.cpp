@@ -5,8 +5,12 @@
 // the publisher would otherwise need between its store and its load, and which would cost it a cache miss on every call.
 #include "transport/lanes.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <climits>
+#include <cstdlib>
+#include <utility>
 
 #include "base/check.hpp"
 #include "base/sizes.hpp"
@@ -54,9 +58,22 @@ std::atomic<uint32_t>& Lanes::left(int member, int peer) const {
   return reinterpret_cast<std::atomic<uint32_t>*>(base)[peer];
 }
 
-std::byte* Lanes::at(int member, uint64_t offset) const {
-  const Mapping& mapping = *this->member(member).mapping;
-  return offset < static_cast<uint64_t>(mapping.bytes()) ? mapping.data() + offset : nullptr;
+void Lanes::cannot_be(int member, const char* what) const {
+  throw_if_error({ErrorCode::protocol, fmt::format("rank {}'s {} cannot be: its shared memory was written over", this->member(member).rank, what)});
+  std::abort();  // never reached: an error was thrown
+}
+
+std::byte* Lanes::at(int member, uint64_t offset, int64_t bytes, const char* what) const {
+  const Mapping& arena = *this->member(member).mapping;
+  const auto length = static_cast<uint64_t>(arena.bytes());
+  if (bytes < 0 || offset > length || static_cast<uint64_t>(bytes) > length - offset) [[unlikely]]
+    cannot_be(member, what);
+  return arena.data() + offset;
+}
+
+bool lane_fits(const Mapping& arena, uint64_t offset, const LaneLayout& layout) {
+  const auto length = static_cast<uint64_t>(arena.bytes());
+  return offset % line_bytes == 0 && offset >= sizeof(ArenaHead) && offset < length && static_cast<uint64_t>(layout.bytes()) <= length - offset;
 }
 
 uint64_t Lanes::place_of(const void* data, int64_t bytes) const {
@@ -67,13 +84,13 @@ uint64_t Lanes::place_of(const void* data, int64_t bytes) const {
 }
 
 Status Lanes::ensure_tiles(Arena& arena) {
-  uint64_t at = mine().tiles.load(std::memory_order_relaxed);
-  if (at != 0 && !tiles_dropped_) return Status::success();
-  if (at != 0) {
-    RETURN_IF_ERROR(arena.refill(static_cast<int64_t>(at), "a group's tiles"));
+  if (my_tiles_ != 0 && !tiles_dropped_) return Status::success();
+  if (my_tiles_ != 0) {
+    RETURN_IF_ERROR(arena.refill(my_tiles_, "a group's tiles"));
   } else {
     auto taken = arena.take(tiles_bytes(), "a group's tiles");
     if (!taken.ok()) return taken.status();
+    my_tiles_ = *taken;
     mine().tiles.store(static_cast<uint64_t>(*taken), std::memory_order_release);
   }
   tiles_dropped_ = false;
@@ -81,17 +98,20 @@ Status Lanes::ensure_tiles(Arena& arena) {
 }
 
 void Lanes::drop_tiles(Arena& arena) {
-  uint64_t at = mine().tiles.load(std::memory_order_relaxed);
-  if (at == 0 || tiles_dropped_) return;
-  arena.drop_pages(static_cast<int64_t>(at));
+  if (my_tiles_ == 0 || tiles_dropped_) return;
+  arena.drop_pages(my_tiles_);
   tiles_dropped_ = true;
 }
 
+void Lanes::give_tiles_back(Arena& arena) {
+  if (my_tiles_ != 0) arena.give_back(std::exchange(my_tiles_, 0));
+}
+
 std::byte* Lanes::tiles_of(int member) const {
-  uint64_t base = control(member).tiles.load(std::memory_order_relaxed);
-  uint64_t last = base + static_cast<uint64_t>(tiles_bytes());
-  CHECK(base != 0 && last <= static_cast<uint64_t>(this->member(member).mapping->bytes()));
-  return this->member(member).mapping->data() + base;
+  const uint64_t base = member == me_ ? static_cast<uint64_t>(my_tiles_) : control(member).tiles.load(std::memory_order_relaxed);
+  if (base == 0 || base % line_bytes != 0) [[unlikely]]
+    cannot_be(member, "place of tiles");
+  return at(member, base, tiles_bytes(), "place of tiles");
 }
 
 std::byte* Lanes::stage(int member, uint64_t tile) const {

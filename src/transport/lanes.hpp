@@ -44,13 +44,16 @@ class Lanes {
   Shown& shown(int member, uint32_t call) const { return control(member).shown[ring_index(call)]; }
   std::atomic<uint64_t>& link(int member, int peer, LinkUse use) const;  // where in member's arena its ring to peer lies; 0: none yet
   std::atomic<uint32_t>& left(int member, int peer) const;  // in member's lane: peer will not touch it again
-  std::byte* at(int member, uint64_t offset) const;         // an address in member's arena; null when out of bounds
+  // So many bytes in member's arena, at an offset that was read there, where others can write: ProtocolError when out of bounds.
+  std::byte* at(int member, uint64_t offset, int64_t bytes, const char* what) const;
+  [[noreturn]] void cannot_be(int member, const char* what) const;  // the ProtocolError
   uint64_t place_of(const void* data, int64_t bytes) const;  // in this rank's arena, + 1; 0: it lies elsewhere
 
   // Stage slots, and behind them the spans that a member shows. They are taken in the owner's arena on the first call that
   // needs them.
   Status ensure_tiles(Arena& arena);
   void drop_tiles(Arena& arena);
+  void give_tiles_back(Arena& arena);
   int64_t set_bytes() const { return set_bytes_; }
   std::byte* stage(int member, uint64_t tile) const;  // the set that running tile number `tile` uses
   ShownSpan* shown_spans(int member, uint32_t call) const;
@@ -76,6 +79,7 @@ class Lanes {
   int me_;
   bool fences_ = false;
   bool tiles_dropped_ = false;
+  int64_t my_tiles_ = 0;  // where this rank's are; what it tells the others can be written over
   int64_t set_bytes_;
   std::vector<Neighbour> members_;
   std::vector<int64_t> offsets_;
@@ -85,6 +89,9 @@ class Lanes {
 };
 
 inline constexpr uint32_t numbers_between_marks = 1u << 30;
+
+// Whether a lane can lie there, by what its owner says of it.
+bool lane_fits(const Mapping& arena, uint64_t offset, const LaneLayout& layout);
 
 // A new lane, before it is shown to anybody: the next call is the one after `last`.
 void start_numbering(std::byte* lane, const LaneLayout& layout, uint32_t last);

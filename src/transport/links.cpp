@@ -10,9 +10,8 @@ Links::Links(Lanes& lanes, Arena& arena, LinkUse use)
     : lanes_(lanes), arena_(arena), use_(use), to_(static_cast<size_t>(lanes.members())), from_(static_cast<size_t>(lanes.members())) {}
 
 void Links::close() {
-  for (int peer = 0; peer < lanes_.members(); ++peer)
-    if (std::exchange(to_[static_cast<size_t>(peer)], nullptr))
-      arena_.give_back(static_cast<int64_t>(lanes_.link(lanes_.me(), peer, use_).load()));
+  for (ByteRing*& ring : to_)
+    if (auto* at = reinterpret_cast<std::byte*>(std::exchange(ring, nullptr))) arena_.give_back(at - arena_.mapping()->data());
 }
 
 Status Links::open_to(int peer) {
@@ -29,18 +28,22 @@ ByteRing* Links::from(int peer) {
   ByteRing*& ring = from_[static_cast<size_t>(peer)];
   if (ring) return ring;
   uint64_t offset = lanes_.link(peer, lanes_.me(), use_).load(std::memory_order_acquire);
-  if (offset == 0 || !lanes_.at(peer, offset + sizeof(ByteRing) - 1)) return nullptr;
-  return ring = reinterpret_cast<ByteRing*>(lanes_.at(peer, offset));
+  if (offset == 0) return nullptr;
+  if (offset % line_bytes != 0) lanes_.cannot_be(peer, "link");
+  return ring = reinterpret_cast<ByteRing*>(lanes_.at(peer, offset, sizeof(ByteRing), "link"));
 }
 
 int64_t Links::send(int peer, const std::byte* data, int64_t bytes) {
   CHECK(to_[static_cast<size_t>(peer)]);
-  return to_[static_cast<size_t>(peer)]->send(data, bytes);
+  const int64_t sent = to_[static_cast<size_t>(peer)]->send(data, bytes);
+  if (sent == ByteRing::broken) lanes_.cannot_be(peer, "count of received bytes");
+  return sent;
 }
 
 Links::Ready Links::ready(int peer, int64_t wanted, int64_t granule) {
   Ready ready;
   if (ByteRing* ring = from(peer)) ready.bytes = ring->ready(wanted, granule, bounce_, ready.data);
+  if (ready.bytes == ByteRing::broken) lanes_.cannot_be(peer, "count of sent bytes");
   return ready;
 }
 
