@@ -98,17 +98,21 @@ Status World::board_take_time(GroupParts& parts) {
   return Status::success();
 }
 
-// The latest time that the members' entries speak of, or `at_least`.
+// `at_least`, or the latest time that a member's entries speak of which has none for that one, or gave it up.
 int World::board_time(const GroupParts& parts, int at_least) const {
-  const uint64_t name = board_key(parts.name, parts.ranks, 0).name;
+  const BoardKey wanted = board_key(parts.name, parts.ranks, at_least);
   int time = at_least;
-  for (const Neighbour& member : parts.members)
+  for (const Neighbour& member : parts.members) {
+    int latest = at_least;
     for (int probe = 0; probe < board_probes; ++probe) {
-      const BoardEntry& entry = board_place(member.head(), name, probe);
+      const BoardEntry& entry = board_place(member.head(), wanted.name, probe);
       const uint64_t key = entry.key.load(std::memory_order_acquire), making = entry.making.load(std::memory_order_relaxed);
       if (key == 0 || key != board_key(parts.name, parts.ranks, time_of(making)).key) continue;
-      time = std::max(time, time_of(making) + (gave_up_with(making) == moved_on ? 1 : 0));
+      latest = std::max(latest, time_of(making) + (gave_up_with(making) == moved_on ? 1 : 0));
     }
+    const BoardEntry* there = find_entry(member.head(), wanted);  // looked for afterwards: it was entered before any later one
+    if (!there || gave_up_with(there->making.load(std::memory_order_relaxed)) != ErrorCode::ok) time = std::max(time, latest);
+  }
   return time;
 }
 
@@ -223,31 +227,38 @@ Status World::board_check(GroupParts& parts) const {
   return Status::success();
 }
 
-// A rank that makes the name with other members, me among them, waits for me as I wait for it, and neither will come.
+// A rank that makes the name with other members, me among them, waits for me as I wait for it, and neither will come. Of several
+// such tries, one after the other, each is met once: the earliest that was not.
 Status World::board_conflict(GroupParts& parts, size_t member) {
   const Neighbour& neighbour = parts.members[member];
+  std::vector<int> theirs;
+  int time = 0;
   for (int probe = 0; probe < board_probes; ++probe) {
     const BoardEntry& entry = board_place(neighbour.head(), parts.board_key.name, probe);
     const uint64_t key = entry.key.load(std::memory_order_acquire);
     if (key == 0 || key == parts.board_key.key || entry.name.load(std::memory_order_relaxed) != parts.board_key.name) continue;
     const uint64_t making = entry.making.load(std::memory_order_relaxed);
-    const std::vector<int> members = members_of(neighbour, entry);
+    std::vector<int> members = members_of(neighbour, entry);
     std::atomic_thread_fence(std::memory_order_acquire);
     if (entry.key.load(std::memory_order_relaxed) != key) continue;
     const ErrorCode code = gave_up_with(making);
     const bool counts_on_me = std::find(members.begin(), members.end(), rank()) != members.end();
     if (!counts_on_me || members == parts.ranks || (code != ErrorCode::ok && code != ErrorCode::mismatch)) continue;
-    RETURN_IF_ERROR(board_check(parts));  // that rank may have given up this group, and gone on to the next of that name
     std::lock_guard lock(mutex_);
-    int& times = times_made_[{parts.name, members}];
-    if (times >= time_of(making)) continue;  // that one I came to
-    times = time_of(making);                 // and that one has now failed, here as there
-    return {ErrorCode::mismatch,
-            fmt::format("group \"{}\": rank {} makes it of {} members, [{}]; rank {} makes it of {}, [{}]", parts.name, rank(),
-                        parts.ranks.size(), fmt::join(parts.ranks, ", "), neighbour.rank, members.size(), fmt::join(members, ", ")),
-            neighbour.rank};
+    auto met = times_made_.find({parts.name, members});
+    if (met != times_made_.end() && met->second >= time_of(making)) continue;  // that one I came to
+    if (time != 0 && time <= time_of(making)) continue;
+    time = time_of(making);
+    theirs = std::move(members);
   }
-  return Status::success();
+  if (time == 0) return Status::success();
+  RETURN_IF_ERROR(board_check(parts));  // that rank may have given up this group, and gone on to the next of that name
+  std::lock_guard lock(mutex_);
+  times_made_[{parts.name, theirs}] = time;  // that one has now failed, here as there
+  return {ErrorCode::mismatch,
+          fmt::format("group \"{}\": rank {} makes it of {} members, [{}]; rank {} makes it of {}, [{}]", parts.name, rank(),
+                      parts.ranks.size(), fmt::join(parts.ranks, ", "), neighbour.rank, theirs.size(), fmt::join(theirs, ", ")),
+          neighbour.rank};
 }
 
 // The entry and its lane stay where they are, since others may have seen them: see sweep_failed().
