@@ -173,6 +173,7 @@ void World::note_waiting(const std::string& call) {
 // The parent's descriptors stay its own; this child only has copies of them.
 void World::close_in_child() {
   joined_.listener.reset();
+  options_.meeting_file.reset();
   joined_.life.reset();
   for (Descriptor& watch : joined_.watches) watch.reset();
   stop_.reset();
@@ -203,6 +204,7 @@ void World::leave() {
   if (arena_) head().goodbye.store(static_cast<uint32_t>(Goodbye::left), std::memory_order_release);
   stop_listening(joined_.listener);  // a forked child may hold a copy until it has run
   joined_.listener.reset();
+  options_.meeting_file.reset();
   joined_.watches.clear();
   retired_.clear();
   world_group_.reset();

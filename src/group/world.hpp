@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/descriptor.hpp"
 #include "base/fork.hpp"
 #include "base/log.hpp"
 #include "group/group.hpp"
@@ -35,7 +36,8 @@ struct WorldOptions {
   std::string job;
   std::string launcher;
   Settings settings;
-  Deadline join_by = {};  // otherwise as the settings say
+  Deadline join_by = {};          // otherwise as the settings say
+  Descriptor meeting_file = {};  // that gives the job its name; open for as long as the job may be met by that name
 };
 
 struct GroupOptions {
