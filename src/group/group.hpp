@@ -104,6 +104,7 @@ class Group : public std::enable_shared_from_this<Group> {
   // True when every member that is still there says so; all of them get the same answer, also on a broken group.
   Result<bool> agree(bool flag, std::optional<double> timeout_s);
   std::vector<int> survivors() const;          // world ranks of the members that have not left and not died
+  Result<std::vector<int>> failed_ranks() const;  // of the others, sorted; also on a broken group, not on a destroyed one
 
   Mailbox& mailbox() { return mailbox_; }      // letters between two members, beside the calls
 

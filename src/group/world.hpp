@@ -85,6 +85,7 @@ class World : public std::enable_shared_from_this<World> {
   void say_exiting(int status);  // the process is about to exit without leaving
   void leave();  // ends membership in all groups; calls after it are StateErrors
   std::string how_lost(int rank) const;  // "" while it lives
+  bool has_ended(int rank) const;        // whether its process has, also where the control thread has not come to it yet
   void wake_progress();
 
  private:

@@ -6,6 +6,7 @@
 // Order: progress_wanted_ is added to after a call was queued, and progress_sleep_ is stored before the queues are looked at
 // for the last time, both sequentially consistent, so either the poster sees the sleeper or the sleeper sees the call.
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
@@ -146,6 +147,15 @@ void World::member_died(int peer) {
     for (auto& group : retired_) tell(*group);
   }
   ring_bell(head());  // whoever is waiting for it to make a group
+}
+
+// Watches go after `left_` was set, which the mutex orders.
+bool World::has_ended(int rank) const {
+  std::lock_guard lock(mutex_);
+  const auto index = static_cast<size_t>(rank);
+  if (left_ || !lost_[index].empty()) return !lost_[index].empty();
+  pollfd watch{joined_.watches[index].number(), POLLIN, 0};
+  return poll(&watch, 1, 0) == 1;
 }
 
 void World::look_after_idle_groups() {
