@@ -24,6 +24,7 @@ constexpr FunctionRow of_distributed[] = {
     {"new_subgroups_by_enumeration", "ranks_per_subgroup, {timeout_s, name, run_ahead, reproducible}", "agree_test", sync},
     {"shrink_group", "ranks_to_exclude, group, {timeout_s, name, run_ahead, reproducible}", "agree_test", sync},
     {"agree", "flag, group, timeout_s", "agree_test", sync},
+    {"failed_ranks", "group", "failed_ranks_test", local},
     {"abort", "group, why", "abort_test", local},
     {"all_reduce", "tensor, {op, group, async_op, timeout_s}", matrix},
     {"scan", "tensor, {op, group, async_op, timeout_s}", matrix},

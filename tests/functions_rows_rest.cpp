@@ -65,6 +65,7 @@ constexpr FunctionRow of_c[] = {
     {"unisono_group_shrink", "group, excluded, count, made", program, sync},
     {"unisono_group_destroy", "group", program, sync},
     {"unisono_group_agree", "group, flag, timeout_s, answer", program, sync},
+    {"unisono_group_failed_ranks", "group, failed, capacity, count", program, local},
     {"unisono_group_abort", "group, why", program, local},
     {"unisono_set_call_timeout", "timeout_s, before", program, local},
     {"unisono_work_wait", "work, timeout_s", program, sync},

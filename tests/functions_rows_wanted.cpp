@@ -50,6 +50,7 @@ constexpr WantedRow groups[] = {
     {"get_global_rank", "get_world_rank_from_group_rank", "get_global_rank", "communication::get_world_rank_from_group_rank",
      "unisono_group_to_world"},
     {none, none, "agree", none, "unisono_group_agree"},
+    {none, none, "failed_ranks", none, "unisono_group_failed_ranks"},
     {none, none, "abort", none, "unisono_group_abort"},
 };
 

@@ -1,6 +1,7 @@
 // Joining by a file that all ranks name, and through a store.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <thread>
@@ -90,6 +91,53 @@ TEST_F(JoinProcesses, ranks_of_two_files_or_of_two_jobs_do_not_meet) {
     meet_and_sum({.rank = index / 3, .world_size = 2, .job = job == 2 ? "another" : "", .init_method = method(job == 0 ? "left" : "right")},
                  job, 2 * job);
   }).wait());
+}
+
+// What a deleted file leaves free, its inode, goes to the next that is made, on many file systems: two jobs would be one.
+TEST_F(JoinProcesses, a_file_that_takes_the_place_of_a_deleted_one_is_another_job) {
+  const auto inode_of = [](const std::string& file) {
+    std::ofstream(file).close();
+    struct stat about = {};
+    EXPECT_EQ(stat(file.c_str(), &about), 0);
+    return about.st_ino;
+  };
+  const ino_t before = inode_of(path("probe"));
+  std::filesystem::remove(path("probe"));
+  bool are_reused = false;
+  for (int made = 0; made < 100; ++made) are_reused |= inode_of(path(fmt::format("probe {}", made))) == before;
+  if (!are_reused) GTEST_SKIP() << "the file system of " << tree_.root() << " does not use inodes again at once";
+
+  const auto join = [&](const std::string& name) {
+    return launch({.rank = 0, .size = 1, .job = {}, .timeout_s = 60, .init_method = method(name)}, {});
+  };
+  auto first = join("job");
+  ASSERT_TRUE(first.ok()) << first.status().text();
+  std::filesystem::remove(path("job"));
+  for (int made = 0; made < 20; ++made) {
+    auto other = join(fmt::format("job {}", made % 10));
+    ASSERT_TRUE(other.ok()) << other.status().text();
+    EXPECT_NE((*other)->options().job, (*first)->options().job);
+    (*other)->leave();
+    std::filesystem::remove(path(fmt::format("job {}", made % 10)));
+  }
+}
+
+TEST_F(JoinProcesses, whoever_has_left_has_let_go_of_the_file) {
+  const auto open_files = [&] {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      count += std::filesystem::read_symlink(entry, gone) == path("job");
+    }
+    return count;
+  };
+  for (int size : {1, 2}) {  // joined, and in vain
+    auto world = launch({.rank = 0, .size = size, .job = {}, .timeout_s = 0.05, .init_method = method("job")}, {});
+    EXPECT_EQ(world.ok(), size == 1);
+    EXPECT_EQ(open_files(), size == 1 ? 1 : 0);
+    if (world.ok()) (*world)->leave();
+    EXPECT_EQ(open_files(), 0);
+  }
 }
 
 TEST_F(JoinProcesses, ranks_meet_through_a_store_again_and_again) {

@@ -156,6 +156,26 @@ TEST(RunSignals, a_second_interrupt_kills) {
   EXPECT_EQ(session.wait(), 128 + SIGINT);
 }
 
+// As under nohup, or behind & in a script: the second interrupt would kill.
+TEST(RunSignals, signals_that_were_ignored_from_the_start_concern_neither_the_launcher_nor_the_ranks) {
+  RunSession session(waiting({"-n", "2"}, "kill -INT $$; kill -HUP $$; trap 'echo one' USR1; trap 'leave 0' USR2"),
+                     {.ignored = {SIGINT, SIGHUP}});
+  session.await_output("ready", 2);
+  for (int turn = 1; turn <= 2; ++turn) {
+    for (int number : {SIGINT, SIGHUP, SIGUSR1}) session.signal(number);
+    session.await_output("one", 2 * turn);  // signals with smaller numbers were looked at before
+  }
+  session.signal(SIGUSR2);
+  EXPECT_EQ(session.wait(), 0) << session.error;
+}
+
+TEST(RunSignals, a_launcher_that_ignores_interrupts_ends_by_sigterm) {
+  RunSession session(shell({"-n", "2"}, "echo ready; exec sleep 1000"), {.ignored = {SIGINT, SIGHUP, SIGPIPE}});
+  session.await_output("ready", 2);
+  session.signal(SIGTERM);
+  EXPECT_EQ(session.wait(), 128 + SIGTERM);
+}
+
 TEST(RunSignals, ctrl_c_in_a_terminal_reaches_every_rank_once) {
   RunSession session(waiting({"-n", "2"}, "trap 'echo interrupted' INT; trap 'leave 0' USR1"), {.terminal = true});
   session.await_output("ready", 2);

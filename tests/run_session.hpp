@@ -52,6 +52,7 @@ class RunSession {
     std::vector<std::string> environment = {};  // NAME=VALUE
     bool joined_outputs = false;                // standard error goes where standard output goes
     bool terminal = false;                      // all three are a terminal of which the launcher is in the foreground
+    std::vector<int> ignored = {};              // signals; all others do what they do by default, however the test was started
   };
 
   explicit RunSession(const std::vector<std::string>& arguments) : RunSession(arguments, Options{}) {}
@@ -64,6 +65,7 @@ class RunSession {
     words_.push_back(command == environment.end() ? "unisono" : command->second);
     words_.push_back("run");
     words_.insert(words_.end(), arguments.begin(), arguments.end());
+    ignored_ = options.ignored;
     options.terminal ? start_in_terminal() : start(options);
   }
   ~RunSession() {
@@ -146,6 +148,8 @@ class RunSession {
     std::vector<char*> pointers;
     for (std::string& word : words_) pointers.push_back(word.data());
     pointers.push_back(nullptr);
+    for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);  // nohup and a shell's & leave some ignored
+    for (int number : ignored_) ::signal(number, SIG_IGN);
     ::execvp("env", pointers.data());
     ::_exit(127);
   }
@@ -179,6 +183,7 @@ class RunSession {
 
   const Deadline deadline_ = Deadline::in_seconds(patience_s);
   std::vector<std::string> words_;
+  std::vector<int> ignored_;
   int pid_ = -1;
   Descriptor out_, err_;
   std::optional<int> status_;

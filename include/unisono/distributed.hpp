@@ -77,6 +77,10 @@ GroupHandle shrink_group(const std::vector<int>& ranks_to_exclude = {}, GroupHan
 // True when every rank of the group that is still there passes true. All get the same answer, also on a broken group; a
 // deadline that passes breaks nothing.
 bool agree(bool flag, GroupHandle group = {}, std::optional<double> timeout_s = {});
+// The ranks of the group, as ranks of the world and in their order, that are known to have died or left, also on a broken group:
+// an error names one of them. Asks nobody else, so two ranks may get different answers for a moment. After the group was destroyed
+// it is a StateError; the world still knows who has died.
+std::vector<int> failed_ranks(GroupHandle group = {});
 // Ends every call on the group on every rank with RevokedError; the group is broken afterwards. Any thread.
 void abort(GroupHandle group = {}, const std::string& why = "abort() was called");
 

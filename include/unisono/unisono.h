@@ -159,6 +159,9 @@ unisono_status unisono_group_shrink(const unisono_group* group, const int* exclu
 unisono_status unisono_group_destroy(unisono_group* group);
 /* *answer is 1 when every rank of the group that is still there passes a flag that is not 0; all get the same answer. */
 unisono_status unisono_group_agree(const unisono_group* group, int flag, double timeout_s, int* answer);
+/* The ranks of the world, in their order, of those members that are known to have died or left, also on a broken group: *count
+   becomes how many they are, and the first `capacity` of them are written to `failed`, which may be NULL where that is 0. */
+unisono_status unisono_group_failed_ranks(const unisono_group* group, int* failed, int capacity, int* count);
 /* Ends every call on the group on every rank with UNISONO_REVOKED_ERROR; the group is broken afterwards. `why` may be NULL. */
 unisono_status unisono_group_abort(const unisono_group* group, const char* why);
 

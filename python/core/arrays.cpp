@@ -22,6 +22,7 @@ Known* make_known() {
   known->from_memory = arrays.attr("from_memory");
   known->strided = arrays.attr("strided");
   known->torch_parts = arrays.attr("torch_parts");
+  known->mindspore_records = arrays.attr("mindspore_records");
   known->data_ptr = interned("data_ptr");
   known->dtype = interned("dtype");
   known->shape = interned("shape");
@@ -34,6 +35,7 @@ Known* make_known() {
   known->is_neg = interned("is_neg");
   known->has_init = interned("has_init");
   known->untyped_storage = interned("untyped_storage");
+  known->requires_grad = interned("_requires_grad");
   known->dlpack = interned("__dlpack__");
   known->dlpack_device = interned("__dlpack_device__");
   known->dlpack_options = nb::make_tuple(interned("max_version"));

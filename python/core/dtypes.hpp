@@ -39,4 +39,11 @@ inline constexpr DTypeRow dtype_rows[] = {
     {DType::float8_e8m0fnu, "float8_e8m0fnu", "", 14, 8},
 };
 
+// Booleans and integers.
+constexpr bool is_whole(DType dtype) {
+  for (const DTypeRow& row : dtype_rows)
+    if (row.dtype == dtype) return row.dlpack_code == 0 || row.dlpack_code == 1 || row.dlpack_code == 6;
+  return false;
+}
+
 }  // namespace unisono::python

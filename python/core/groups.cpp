@@ -182,6 +182,7 @@ void bind_making(nb::module_& module) {
     const std::optional<double> timeout_s = seconds_of(timeout);
     return released([&] { return distributed::agree(mine, members, timeout_s); });
   });
+  define(module, "failed_ranks", +[](handle group) { return distributed::failed_ranks(group_of(group)); });
   define(module, "abort", +[](handle group, handle why) {
     const GroupHandle members = group_of(group);
     const std::string text = text_of(why, "why");

@@ -16,8 +16,9 @@ struct KindOfType {
 
 // What is looked up again and again. Never destroyed, since Python may be gone by then.
 struct Known {
-  nb::object contiguous, copy_into, from_memory, strided, torch_parts;  // of unisono/_arrays.py
-  nb::object data_ptr, dtype, shape, stride, is_contiguous, device, is_cpu, layout, is_conj, is_neg, has_init, untyped_storage;
+  nb::object contiguous, copy_into, from_memory, strided, torch_parts, mindspore_records;  // of unisono/_arrays.py
+  nb::object data_ptr, dtype, shape, stride, is_contiguous, device, is_cpu, layout, is_conj, is_neg, has_init, untyped_storage,
+      requires_grad;
   nb::object dlpack, dlpack_device, dlpack_options, dlpack_version;
   nb::object dense, increment_version;  // of torch, once a tensor of its was seen
   std::unordered_map<PyTypeObject*, KindOfType> kinds;

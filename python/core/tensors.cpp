@@ -1,6 +1,7 @@
 // Reading tensors of torch and MindSpore, which have the same names for most of what is asked here.
 #include <span>
 
+#include "python/core/dtypes.hpp"
 #include "python/core/reading.hpp"
 #include "python/core/values.hpp"
 
@@ -60,6 +61,19 @@ void learn_torch(Known& names) {
 
 std::string attribute_text(nb::handle object, const nb::object& name) { return shown(attribute(object, name)); }
 
+// MindSpore does not see what we do with a tensor, so its gradient would be silently zero. The mark of a tensor alone says too
+// little: parameters have it always, and inputs and results of a gradient keep it. Whole numbers have no gradient to lose.
+void check_outside_gradient(const Reading& reading) {
+  const Known& names = known();
+  if (!is_true(nb::getattr(reading.object, names.requires_grad, nb::none())) || !is_true(names.mindspore_records())) return;
+  const DType dtype = known_dtype(attribute(reading.object, names.dtype), reading.argument);
+  if (is_whole(dtype)) return;
+  fail(ErrorCode::argument,
+       std::string(reading.argument) +
+           " takes part in a gradient that MindSpore is computing, and Unisono's calls are not differentiable: the gradient would "
+           "be zero. Use mindspore.ops.AllReduce and the like there, or give mindspore.ops.stop_gradient(tensor)");
+}
+
 }  // namespace
 
 Array read_torch(const Reading& reading) {
@@ -86,6 +100,7 @@ Array read_mindspore(const Reading& reading) {
   const nb::handle object = reading.object;
   if (const std::string device = attribute_text(object, names.device); !device.starts_with("CPU"))
     fail(ErrorCode::argument, std::string(reading.argument) + " is on device " + device + "; Unisono takes CPU tensors");
+  check_outside_gradient(reading);
   if (is_true(attribute(object, names.has_init))) object.attr("init_data")();  // made of an initializer, and not yet computed
   if (!is_true(asked(object, names.is_contiguous))) return slanted(reading, Kind::mindspore);
   return in_place(reading, Kind::mindspore);

@@ -72,6 +72,12 @@ def torch_parts():
     return torch.strided, getattr(torch._C, "_increment_version", None) or torch.autograd.graph.increment_version
 
 
+def mindspore_records():
+    """Whether MindSpore is recording operations for a gradient just now. Not in the backward pass, nor in a _Function's forward."""
+    from mindspore.graph.api import _pynative_executor
+    return _pynative_executor.requires_grad()
+
+
 def numpy_dtype(name):
     """NumPy's dtype of that name; ml_dtypes has the small floats."""
     numpy = numpy_module()

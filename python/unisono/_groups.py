@@ -316,6 +316,16 @@ def agree(flag, group=None, timeout=None) -> bool:
     return _core.agree(flag, group, timeout)
 
 
+def failed_ranks(group=None) -> list[int]:
+    """The ranks of the world, in their order, of those members of the group that are known to have died or left. Works on a broken
+    group, where an error names one of them; asks nobody else, so two ranks may get different answers for a moment.
+
+    >>> dist.failed_ranks()
+    []
+    """
+    return _core.failed_ranks(group)
+
+
 def abort(group=None, why="abort() was called") -> None:
     """Ends every call on the group, on every rank, with RevokedError; the group is broken afterwards. Any thread.
 

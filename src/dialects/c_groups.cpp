@@ -1,6 +1,8 @@
 // The C header: groups.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "dialects/c_parts.hpp"
 
 namespace unisono::c {
@@ -130,6 +132,16 @@ unisono_status unisono_group_agree(const unisono_group* group, int flag, double 
         distributed::agree(flag != 0, c::member_handle(group, "unisono_group_agree"), c::call_timeout_or(timeout_s))
             ? 1
             : 0;
+  });
+}
+
+unisono_status unisono_group_failed_ranks(const unisono_group* group, int* failed, int capacity, int* count) {
+  return c::guarded([&] {
+    c::need("count", count);
+    if (capacity > 0) c::need("failed", failed);
+    const std::vector<int> ranks = distributed::failed_ranks(c::member_handle(group, "unisono_group_failed_ranks"));
+    *count = static_cast<int>(ranks.size());
+    std::copy_n(ranks.begin(), std::clamp(capacity, 0, *count), failed);
   });
 }
 

@@ -167,6 +167,12 @@ bool agree(bool flag, GroupHandle handle, std::optional<double> timeout_s) {
   return *answer;
 }
 
+std::vector<int> failed_ranks(GroupHandle handle) {
+  auto ranks = member_group(handle, "failed_ranks").failed_ranks();
+  throw_if_error(ranks.status());
+  return std::move(*ranks);
+}
+
 void abort(GroupHandle group, const std::string& why) { throw_if_error(member_group(group, "abort").abort(why)); }
 
 }  // namespace unisono::distributed

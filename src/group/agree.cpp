@@ -12,6 +12,7 @@
 // gave up at its deadline, whose voice is then ahead and counts as no.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/check.hpp"
@@ -30,6 +31,17 @@ std::vector<int> Group::survivors() const {
   std::vector<int> ranks;
   for (int member = 0; member < size(); ++member)
     if (member == me() || lanes_.left(me(), member).load(std::memory_order_acquire) == still_here) ranks.push_back(world_rank(member));
+  return ranks;
+}
+
+Result<std::vector<int>> Group::failed_ranks() const {
+  if (Status status = intact(); status.code() == ErrorCode::state) return status;
+  const std::vector<int> here = survivors();
+  std::vector<int> ranks;
+  for (int rank : parts_.ranks)
+    if (std::find(here.begin(), here.end(), rank) == here.end() || (rank != world_rank(me()) && parts_.world->has_ended(rank)))
+      ranks.push_back(rank);
+  std::sort(ranks.begin(), ranks.end());
   return ranks;
 }
 

@@ -111,6 +111,7 @@ class Group : public std::enable_shared_from_this<Group> {
   // True when every member that is still there says so; all of them get the same answer, also on a broken group.
   Result<bool> agree(bool flag, std::optional<double> timeout_s);
   std::vector<int> survivors() const;          // world ranks of the members that have not left and not died
+  Result<std::vector<int>> failed_ranks() const;  // of the others, sorted; also on a broken group, not on a destroyed one
 
   // For tests: as if so many calls had been made that left nothing behind. All members do it together, in no call.
   void skip_calls(uint32_t count);

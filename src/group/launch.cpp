@@ -28,15 +28,17 @@ Result<LaunchInfo> who_am_i(const LaunchRequest& request, const Environment& env
   info.launcher = by_file ? "file" : request.store ? "store" : "program";
   info.rank = info.local_rank = *request.rank;
   info.size = info.local_size = *request.size;
-  if (by_file) {
-    auto job = job_of_file(method->path);
-    if (!job.ok()) return job.status();
-    info.job = std::move(*job);
-    return info;
-  }
-  if (request.store) return info;  // its name is agreed on last: see join_by_store
+  if (by_file || request.store) return info;  // the name comes last: see join_by_file and join_by_store
   if (auto launched = launch_info(environment, process_ancestors()); launched.ok()) info.job = launched->job;
   return info;
+}
+
+Result<std::shared_ptr<World>> join_by_file(const std::string& path, WorldOptions options) {
+  auto job = job_of_file(path);
+  if (!job.ok()) return job.status();
+  options.job = job->name + options.job;
+  options.meeting_file = std::move(job->file);
+  return World::join(std::move(options));
 }
 
 // A place that cannot be is refused by World::join; nobody need be waited for.
@@ -57,8 +59,7 @@ Result<std::shared_ptr<World>> join_by_store(distributed::Store& store, WorldOpt
 // A job's name given in the program stands for the launcher's, and only adds to what a file or a store says.
 std::string name_of_job(const LaunchRequest& request, const LaunchInfo& info, const Settings& settings) {
   const std::string added = request.job.empty() ? "" : " " + request.job;
-  if (request.store) return added;
-  if (info.launcher == "file") return info.job + added;
+  if (request.store || info.launcher == "file") return added;
   return !request.job.empty() ? request.job : !info.job.empty() ? info.job : settings.job;
 }
 
@@ -87,6 +88,7 @@ Result<std::shared_ptr<World>> launch(const LaunchRequest& request, const Enviro
   options.job = name_of_job(request, *info, *settings);
   options.settings = std::move(*settings);
   if (request.store) return join_by_store(*request.store, std::move(options));
+  if (info->launcher == "file") return join_by_file(init_method_of(request.init_method)->path, std::move(options));
   if (options.job.empty() && options.size > 1)
     return Status(ErrorCode::init, fmt::format("rank {} of {}: nothing says which job this is; set UNISONO_JOB to the same text on "
                                                "all ranks, or start them with `unisono run -n {} …`", options.rank, options.size, options.size));

@@ -174,6 +174,7 @@ void World::note_waiting(const std::string& call) {
 // The parent's descriptors stay its own; this child only has copies of them.
 void World::close_in_child() {
   joined_.door.close_in_child();
+  options_.meeting_file.reset();
   joined_.life.reset();
   joined_.watches.clear();
   if (death_watch_) death_watch_->close_in_child();
@@ -203,8 +204,9 @@ void World::leave() {
   if (progress_thread_.joinable()) progress_thread_.join();
   if (control_thread_.joinable()) control_thread_.join();
   if (arena_) head().goodbye.store(static_cast<uint32_t>(Goodbye::left), std::memory_order_release);
-  joined_.life.reset();   // the others hear of it now
+  joined_.life.reset();  // the others hear of it now
   joined_.door.close();
+  options_.meeting_file.reset();
   joined_.watches.clear();
   death_watch_.reset();
   retired_.clear();

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/descriptor.hpp"
 #include "base/fork.hpp"
 #include "base/log.hpp"
 #include "group/death_watch.hpp"
@@ -37,7 +38,8 @@ struct WorldOptions {
   std::string job;
   std::string launcher;
   Settings settings;
-  Deadline join_by = {};  // otherwise as the settings say
+  Deadline join_by = {};          // otherwise as the settings say
+  Descriptor meeting_file = {};  // that gives the job its name; open for as long as the job may be met by that name
 };
 
 struct GroupOptions {
@@ -87,6 +89,7 @@ class World : public std::enable_shared_from_this<World> {
   void say_exiting(int status);  // the process is about to exit without leaving
   void leave();  // ends membership in all groups; calls after it are StateErrors
   std::string how_lost(int rank) const;  // "" while it lives
+  bool has_ended(int rank) const;        // whether its process has, also where the control thread has not come to it yet
   void wake_progress();
 
  private:

@@ -6,6 +6,7 @@
 // Order: progress_wanted_ is added to after a call was queued, and progress_sleep_ is stored before the queues are looked at
 // for the last time, both sequentially consistent, so either the poster sees the sleeper or the sleeper sees the call.
 #include <fmt/format.h>
+#include <poll.h>
 
 #include "base/check.hpp"
 #include "group/world.hpp"
@@ -122,6 +123,16 @@ void World::member_lost(int peer, const std::string& how) {
     for (auto& group : retired_) tell(*group);
   }
   ring_bell(head());  // whoever is waiting for it to make a group
+}
+
+// Watches go after `left_` was set, which the mutex orders.
+bool World::has_ended(int rank) const {
+  std::lock_guard lock(mutex_);
+  const auto index = static_cast<size_t>(rank);
+  if (left_ || !lost_[index].empty()) return !lost_[index].empty();
+  const Watch& watch = joined_.watches[index];
+  pollfd either[] = {{watch.process.number(), POLLIN, 0}, {watch.life.number(), POLLIN, 0}};  // -1 is passed over
+  return poll(either, 2, 0) > 0;
 }
 
 void World::look_after_idle_groups() {

@@ -55,12 +55,12 @@ Result<InitMethod> init_method_of(const std::string& text) {
   return InitMethod{InitMethod::Kind::file, path};
 }
 
-Result<std::string> job_of_file(const std::string& path) {
+Result<FileJob> job_of_file(const std::string& path) {
   auto file = open_own_file(path, IfAbsent::make);
   if (!file.ok()) return file.status();
   struct stat about = {};
   if (fstat(file->number(), &about) != 0) return file_lost(path, "looking at it");
-  return fmt::format("file {}:{}", about.st_dev, about.st_ino);
+  return FileJob{fmt::format("file {}:{}", about.st_dev, about.st_ino), std::move(*file)};
 }
 
 Result<StoreJob> job_in_store(Store& store, const StoreMeeting& meeting) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/descriptor.hpp"
 #include "unisono/status.hpp"
 #include "unisono/store.hpp"
 
@@ -19,8 +20,14 @@ struct InitMethod {
 // "", "env://" and "file:///path". InitError for tcp://, ArgumentError that lists what there is for anything else.
 Result<InitMethod> init_method_of(const std::string& text);
 
-// The same for all ranks that name the same file, by whatever path. It is made if absent, empty, and it is left there.
-Result<std::string> job_of_file(const std::string& path);
+// The name is the same for all ranks that name the same file, by whatever path. It is made if absent, empty, and it is left there.
+// The name holds the file's inode, which no other file gets as long as somebody has this one open: hold it until the job's meeting
+// place is gone, also where the file is deleted meanwhile.
+struct FileJob {
+  std::string name;
+  Descriptor file;
+};
+Result<FileJob> job_of_file(const std::string& path);
 
 struct StoreMeeting {
   int rank = 0;

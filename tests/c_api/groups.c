@@ -55,6 +55,8 @@ void try_groups(void) {
   try_split();
   if (world_size > 1) try_shrink();
   expect_ok(unisono_group_new(NULL, 0, NULL, 5, &group), "group_new of all");
+  expect_ok(unisono_group_failed_ranks(group, NULL, 0, &number), "failed_ranks");
+  expect(number == 0, "nobody has failed");
   expect(sum_of_ones(group) == world_size, "the sum of all");
   expect_error(unisono_group_rank(group, NULL), UNISONO_ARGUMENT_ERROR, "rank is a null pointer", "rank into NULL");
   expect_error(unisono_group_size(group, NULL), UNISONO_ARGUMENT_ERROR, "size is a null pointer", "size into NULL");
@@ -65,6 +67,10 @@ void try_groups(void) {
   expect_error(unisono_group_agree(group, 1, 0, NULL), UNISONO_ARGUMENT_ERROR, "answer is a null pointer", "agree into NULL");
   expect_error(unisono_group_agree(group, 1, -1, &number), UNISONO_ARGUMENT_ERROR, "timeout_s is -1",
                "agree with a negative timeout");
+  expect_error(unisono_group_failed_ranks(group, NULL, 0, NULL), UNISONO_ARGUMENT_ERROR, "count is a null pointer",
+               "failed_ranks without a count");
+  expect_error(unisono_group_failed_ranks(group, NULL, 1, &number), UNISONO_ARGUMENT_ERROR, "failed is a null pointer",
+               "failed_ranks into NULL");
   expect_error(unisono_group_new(NULL, 1, NULL, 0, &none), UNISONO_ARGUMENT_ERROR, "world_ranks is a null pointer",
                "group_new of NULL");
   expect(none == NULL, "no group after an error");

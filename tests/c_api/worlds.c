@@ -39,6 +39,7 @@ static void expect_group_is_gone(const unisono_group* group) {
   expect_gone(unisono_group_split(group, 0, 0, &made), "split of a group whose world was left");
   expect_gone(unisono_group_shrink(group, NULL, 0, &made), "shrink of a group whose world was left");
   expect_gone(unisono_group_agree(group, 1, 0, &number), "agree in a group whose world was left");
+  expect_gone(unisono_group_failed_ranks(group, NULL, 0, &number), "failed_ranks of a group whose world was left");
   expect_gone(unisono_group_abort(group, NULL), "abort of a group whose world was left");
   expect_gone(unisono_all_reduce(NULL, &word, 1, UNISONO_INT32, UNISONO_SUM, group, NULL), "all_reduce in such a group");
   expect_gone(unisono_all_gather_into_tensor(from, to, 1, UNISONO_INT32, group, &work), "all_gather in such a group");

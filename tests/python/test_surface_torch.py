@@ -46,7 +46,7 @@ MISSING = {  # in torch.distributed and not here
 }
 
 ADDED = {  # here and not in torch.distributed
-    ("abort", "agree"): "after a fault: all ranks end their calls, and agree on what was finished",
+    ("abort", "agree", "failed_ranks"): "after a fault: all ranks end their calls, agree on what was finished, and see who is gone",
     ("exscan", "scan"): "prefix reductions, which torch has not",
     ("all_gather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced"): "torch has them behind a private context manager",
 }

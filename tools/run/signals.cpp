@@ -13,10 +13,18 @@ namespace {
 // SIGTSTP and SIGCONT are among them because the ranks are in process groups of their own: Ctrl-Z reaches only us.
 constexpr int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
 
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+// Without those that we were started to ignore, by nohup or in the background of a script: a signal that is ignored but blocked
+// would come to us all the same.
 sigset_t forwarded_set() {
   sigset_t set;
   sigemptyset(&set);
-  for (int signal : forwarded) sigaddset(&set, signal);
+  for (int signal : forwarded)
+    if (!is_ignored(signal)) sigaddset(&set, signal);
   return set;
 }
 

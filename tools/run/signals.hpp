@@ -11,7 +11,8 @@
 
 namespace unisono::tools {
 
-// While it lives, the signals that concern the ranks are blocked and wait here. One at a time, in one thread.
+// While it lives, the signals that concern the ranks are blocked and wait here. One at a time, in one thread. A signal that was
+// ignored before stays ignored, here and in the ranks.
 class Signals {
  public:
   static Result<std::unique_ptr<Signals>> open();

@@ -5,7 +5,7 @@ import cases
 import jobs
 import pytest
 
-MODULES = ("cases_comm_func", "cases_distributed", "cases_memory")
+MODULES = ("cases_comm_func", "cases_distributed", "cases_gradients", "cases_memory")
 pytestmark = pytest.mark.skipif(not jobs.has("mindspore"), reason="MindSpore is not installed here: make mindspore")
 
 

@@ -238,8 +238,11 @@ import os, signal, threading, torch, torch.distributed as dist, unisono.torch
 dist.init_process_group("unisono", init_method="file://{world.folder}/interrupt-{turn}", rank={world.rank}, world_size={world.size})
 tensor, group, over = torch.ones(3), dist.new_group([0, 1]), threading.Event()
 def interrupt():
-    while not over.wait(0.2):
+    for _ in range(150):
+        if over.wait(0.2):
+            return
         os.kill(os.getpid(), signal.SIGINT)
+    os._exit(9)
 if {world.rank} == 0:
     threading.Thread(target=interrupt).start()
     try:
@@ -271,10 +274,11 @@ waiting, leaving = threading.Event(), threading.Event()
 dist.group.WORLD._register_on_completion_hook(lambda info: (waiting.set(), threading.Event().wait()))
 dist.all_reduce(torch.ones(3), async_op=True)
 def interrupt():
-    leaving.wait()
-    while True:
+    leaving.wait(60)
+    for _ in range(150):
         os.kill(os.getpid(), signal.SIGINT)
         threading.Event().wait(0.2)
+    os._exit(9)
 threading.Thread(target=interrupt, daemon=True).start()
 waiting.wait()
 atexit.register(leaving.set)

@@ -111,6 +111,7 @@ def run(module_name, size):
 
 
 def main(module_name, size, folder):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup and a shell's & ignore it; what cases start inherits this
     sys.path.insert(0, str(HERE))
     module = importlib.import_module(module_name)
     import unisono.torch  # noqa: F401
