@@ -9,7 +9,7 @@
 
 namespace unisono::distributed {
 
-struct HashStore::Table {
+struct [[gnu::visibility("hidden")]] HashStore::Table {
   std::mutex mutex;
   std::condition_variable changed;
   StoreContents contents;
