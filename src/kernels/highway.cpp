@@ -1,8 +1,12 @@
-// The two functions of Highway's library that the kernels call, so that it is inside ours and no other package's copy is met:
+// The three functions of Highway's library that the kernels call, so that it is inside ours and no other package's copy is met:
 // Debian has it as a shared library only, without the source of this part.
 #include "kernels/targets.hpp"
 
+#include "hwy/base.h"
 #include "hwy/targets.h"
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
 #if HWY_ARCH_X86
 #include <cpuid.h>
 #endif
@@ -24,8 +28,8 @@ int64_t detected_targets() {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2") ||
       !__builtin_cpu_supports("fma") || !converts_float16())
     return HWY_SSE4;
-  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq") ||
-      !__builtin_cpu_supports("avx512bw"))
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512vl") ||
+      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512bw"))
     return HWY_SSE4 | HWY_AVX2;
   return HWY_SSE4 | HWY_AVX2 | HWY_AVX3;
 }
@@ -43,6 +47,16 @@ int64_t SupportedTargets() { return unisono::detected_targets() | HWY_STATIC_TAR
 ChosenTarget& GetChosenTarget() {
   static ChosenTarget chosen;
   return chosen;
+}
+
+// What its assertions call; they are compiled in under sanitizers.
+void Abort(const char* file, int line, const char* format, ...) {
+  va_list values;
+  va_start(values, format);
+  std::fprintf(stderr, "%s:%d: ", file, line);
+  std::vfprintf(stderr, format, values);
+  va_end(values);
+  std::abort();
 }
 
 }  // namespace hwy

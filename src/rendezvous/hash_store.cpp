@@ -9,7 +9,7 @@
 
 namespace unisono::distributed {
 
-struct [[gnu::visibility("hidden")]] HashStore::Table {
+struct HashStore::Table {
   std::mutex mutex;
   std::condition_variable changed;
   StoreContents contents;
