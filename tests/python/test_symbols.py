@@ -20,6 +20,6 @@ def test_a_module_exports_its_init_function_only(name):
 
 @pytest.mark.parametrize("order", ["unisono, torch", "torch, unisono"])
 def test_torch_is_imported_before_or_after(order):
-    pytest.importorskip("torch")
+    pytest.importorskip("torch.distributed")  # "torch" alone would be the folder of tests beside this file
     done = subprocess.run([sys.executable, "-c", f"import {order}; torch.ones(3).sum()"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
