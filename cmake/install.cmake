@@ -11,6 +11,7 @@ add_library(unisono::unisono ALIAS unisono)
 target_compile_features(unisono PUBLIC cxx_std_20)
 set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/unisono)
 
+add_dependencies(unisono_command unisono)  # installed together, so `make install` asks for the command only
 install(TARGETS unisono EXPORT unisonoTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS unisono_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/unisono DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
