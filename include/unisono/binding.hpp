@@ -7,6 +7,7 @@
 #include "unisono/status.hpp"
 #include "unisono/types.hpp"
 
+#pragma GCC visibility push(default)
 namespace unisono {
 
 // Asked every 100 ms or so by each thread that has waited in the library for 10 ms, on that thread; never by threads of the
@@ -32,3 +33,4 @@ void refuse(Collective kind, const Status& why, const std::string& group);  // t
 }  // namespace comm_func
 
 }  // namespace unisono
+#pragma GCC visibility pop

@@ -14,6 +14,7 @@
 
 #include "unisono/distributed.hpp"
 
+#pragma GCC visibility push(default)
 namespace unisono::distributed {
 
 struct CoalescingOptions {
@@ -68,3 +69,4 @@ class Coalescing {
 };
 
 }  // namespace unisono::distributed
+#pragma GCC visibility pop

@@ -15,6 +15,7 @@
 #include "unisono/types.hpp"
 #include "unisono/work.hpp"
 
+#pragma GCC visibility push(default)
 namespace unisono::comm_func {
 
 using communication::GlobalComm;
@@ -100,3 +101,4 @@ struct P2POp {
 std::vector<Tensor> batch_isend_irecv(std::span<const P2POp> operations);
 
 }  // namespace unisono::comm_func
+#pragma GCC visibility pop

@@ -6,6 +6,7 @@
 
 #include "unisono/types.hpp"
 
+#pragma GCC visibility push(default)
 namespace unisono::comm_func {}
 
 namespace unisono::communication {
@@ -32,3 +33,4 @@ int get_group_rank_from_world_rank(int world_rank_id, const std::string& group);
 std::vector<int> get_process_group_ranks(const std::string& group = "");
 
 }  // namespace unisono::communication
+#pragma GCC visibility pop

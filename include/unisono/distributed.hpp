@@ -17,6 +17,7 @@
 #include "unisono/types.hpp"
 #include "unisono/work.hpp"
 
+#pragma GCC visibility push(default)
 namespace unisono::distributed {
 
 using unisono::DType;
@@ -215,3 +216,4 @@ inline WorkPtr reduce_scatter_single(TensorView output, TensorView input, const 
 }
 
 }  // namespace unisono::distributed
+#pragma GCC visibility pop

@@ -4,8 +4,11 @@
 #include <memory>
 
 namespace unisono {
-
 class Group;
+}
+
+#pragma GCC visibility push(default)
+namespace unisono {
 
 // What the distributed dialect's `group` parameter takes. Without a group it means the whole world. A rank that is not in
 // a new group gets a handle that is not a member: calls with it do nothing and return nothing.
@@ -29,3 +32,4 @@ class GroupHandle {
 };
 
 }  // namespace unisono
+#pragma GCC visibility pop

@@ -16,8 +16,11 @@
 #include "unisono/work.hpp"
 
 namespace unisono {
-
 struct StandingCall;
+}
+
+#pragma GCC visibility push(default)
+namespace unisono {
 
 // Used by one thread at a time; moved, not copied. The tensors must live as long as calls are made. One that is dropped while its
 // call is under way lets it go on, as a Work does, and the tensors must then live until it is over. Outside the group, or made
@@ -74,3 +77,4 @@ Prepared prepare_reduce_scatter_tensor_coalesced(std::span<const TensorView> out
 
 }  // namespace distributed
 }  // namespace unisono
+#pragma GCC visibility pop

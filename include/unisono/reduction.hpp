@@ -23,6 +23,7 @@
 #include "unisono/tensor.hpp"
 #include "unisono/types.hpp"
 
+#pragma GCC visibility push(default)
 namespace unisono {
 
 enum class Commutative : bool { no, yes };
@@ -58,3 +59,4 @@ ReduceOp make_reduction(std::string name, Combine combine, Commutative commutati
 }
 
 }  // namespace unisono
+#pragma GCC visibility pop

@@ -10,6 +10,7 @@
 
 #include "unisono/status.hpp"
 
+#pragma GCC visibility push(default)
 namespace unisono {
 
 // A snapshot of the process's environment, so that whatever depends on it can be tested with a recorded one.
@@ -42,3 +43,4 @@ Result<Settings> settings_from(const Environment& environment);  // InitError na
 std::vector<SettingText> describe(const Settings& settings);
 
 }  // namespace unisono
+#pragma GCC visibility pop

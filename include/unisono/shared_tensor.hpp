@@ -5,6 +5,7 @@
 
 #include "unisono/tensor.hpp"
 
+#pragma GCC visibility push(default)
 namespace unisono {
 
 // Zeros. This rank alone makes it, after it has joined, and may drop it when no call uses it any more, also after it
@@ -12,3 +13,4 @@ namespace unisono {
 Tensor alloc_shared(Shape shape, DType dtype);
 
 }  // namespace unisono
+#pragma GCC visibility pop

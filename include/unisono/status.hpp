@@ -10,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#pragma GCC visibility push(default)
 namespace unisono {
 
 enum class ErrorCode : uint8_t {
@@ -129,3 +130,4 @@ using InternalError = ErrorOf<ErrorCode::internal>;
 void throw_if_error(const Status& status);
 
 }  // namespace unisono
+#pragma GCC visibility pop

@@ -21,6 +21,7 @@ namespace unisono {
 class FileLog;
 }
 
+#pragma GCC visibility push(default)
 namespace unisono::distributed {
 
 // One thing that is asked of a store; a value. Fields that a kind does not name are not looked at.
@@ -133,3 +134,4 @@ class FileStore : public Store {
 };
 
 }  // namespace unisono::distributed
+#pragma GCC visibility pop

@@ -13,6 +13,7 @@
 
 #include "unisono/types.hpp"
 
+#pragma GCC visibility push(default)
 namespace unisono {
 
 inline constexpr int max_dims = 8;
@@ -131,3 +132,4 @@ template <> constexpr DType dtype_of<std::complex<float>>() { return DType::comp
 template <> constexpr DType dtype_of<std::complex<double>>() { return DType::complex128; }
 
 }  // namespace unisono
+#pragma GCC visibility pop

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)
 namespace unisono {
 
 using Rank = int;  // global in the dialects, relative to the group below them
@@ -94,3 +95,4 @@ std::span<const ReduceKind> all_reduce_kinds();
 std::span<const Collective> all_collectives();
 
 }  // namespace unisono
+#pragma GCC visibility pop

@@ -23,6 +23,8 @@
 #define UNISONO_VERSION_MINOR 1
 #define UNISONO_VERSION_PATCH 0
 
+#pragma GCC visibility push(default)
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -337,5 +339,7 @@ unisono_status unisono_shared_free(void* memory);
 #ifdef __cplusplus
 }
 #endif
+
+#pragma GCC visibility pop
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "unisono/status.hpp"
 
+#pragma GCC visibility push(default)
 namespace unisono {
 
 // torch.distributed's shape.
@@ -45,3 +46,4 @@ class CommHandle {
 using CommHandlePtr = std::shared_ptr<CommHandle>;
 
 }  // namespace unisono
+#pragma GCC visibility pop

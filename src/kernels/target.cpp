@@ -1,6 +1,5 @@
-// Asks Highway which instruction sets there are, and tells it which to use. The choice itself lives in Highway: every
-// family of kernels looks it up there at each call. Where a build has one instruction set there is nothing to look up,
-// and nothing of Highway's library is needed.
+// Asks Highway which instruction sets there are, and tells it which to use. The choice itself is in highway.cpp, where every
+// family of kernels looks it up at each call. Where a build has one instruction set there is nothing to look up.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/target.cpp"
 #include "kernels/targets.hpp"

@@ -21,6 +21,7 @@ GLOBALS = {
     "src/dialects/c_api.cpp": "what C has no object for: a thread's last error and deadline, made ops, shared memory",
     "src/transport/arena.cpp": "which memory this process has mapped: ranks that are its threads share the mappings",
     "src/base/interrupt.cpp": "whom to ask whether a thread that waits was interrupted: signals concern the process",
+    "src/kernels/highway.cpp": "which instruction set the kernels use, where Highway looks it up",
     "src/base/fault_point.cpp": "where this process is to die; used by test builds only",
 }
 
