@@ -19,9 +19,10 @@ class FailuresSince {
  public:
   FailuresSince();
   bool any() const;
+  std::string text() const;  // what they say, as lines
 
  private:
-  int before_;
+  size_t before_;
 };
 
 class Children {
