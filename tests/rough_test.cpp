@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/sizes.hpp"
 #include "tests/support/losses.hpp"
@@ -62,6 +63,7 @@ class ManyRanks : public ::testing::TestWithParam<int> {};
 // The kernel counts the descriptors that an ordinary user has under way in messages. With too few of them joining may fail,
 // but on every rank, soon, and with an error that says so.
 TEST_P(ManyRanks, of_an_ordinary_user_join_within_the_deadline) {
+  if (in_rough_mode('i')) GTEST_SKIP() << "so many processes take more than 64 MiB by themselves";
   const int size = GetParam();
   WorldChoice choice{.size = size};
   choice.settings.arena_bytes = 16_MiB;
@@ -93,11 +95,13 @@ TEST_P(ManyRanks, of_an_ordinary_user_join_within_the_deadline) {
 
 INSTANTIATE_TEST_SUITE_P(With, ManyRanks, ::testing::Values(32, 64, 128), [](const auto& info) { return fmt::format("{}_ranks", info.param); });
 
-// Every form of both dialects: within a slot, within a tile, and large enough that peers read each other's own memory.
+// Every form of both dialects: within a slot, within a tile, and large enough that peers read each other's own memory. In a
+// cgroup of 64 MiB there is no room for the buffers of that.
 std::vector<Trial> trials(int size) {
   std::vector<Trial> all;
+  const int64_t largest = in_rough_mode('i') ? 50'000 : 600'000;
   for (const Form& form : all_forms())
-    for (int64_t count : {3, 1000, 20'000, 600'000})
+    for (int64_t count : {int64_t{3}, int64_t{1000}, int64_t{20'000}, largest})
       all.push_back({&form, DType::float32, ReduceOp::sum, count, static_cast<int>(all.size()) % size, all.size() % 3 == 0 && form.has_async});
   return all;
 }
@@ -143,6 +147,19 @@ TEST(Kill, is_told_to_the_survivors_of_a_large_call) {
   });
 }
 
+// A program that closed its standard streams still writes to them, and so does whatever it calls. None of these numbers may
+// have become a descriptor of ours.
+TEST(StandardStreams, can_be_written_to_by_any_rank) {
+  for_each_world(ranks(2).with(Kind::processes), [](TestWorld& world) {
+    const std::string noise(1 << 16, '.');
+    for (int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+      if (in_rough_mode('d')) (void)!write(number, noise.data(), noise.size());
+    for (int round = 0; round < 3; ++round) expect_works(world);
+    const GroupHandle group = distributed::new_group({0, 1});
+    expect_works(world, group);
+  });
+}
+
 // Where dumps are written a process is not gone before its dump is, so the dump must not hold what others have mapped.
 TEST(Crash, is_told_to_the_survivors_in_time) {
   Outcomes outcomes(3);
@@ -152,16 +169,16 @@ TEST(Crash, is_told_to_the_survivors_in_time) {
     as_rank(rank, choice, [&](TestWorld& world) {
       expect_works(world);
       signs[0].ready += 1;
-      if (rank == 1) { EXPECT_TRUE(await([&] { return signs[0].go == 1; })); }
+      if (rank == 1 && await([&] { return signs[0].go == 1; })) __builtin_trap();  // a signal that process 1 heeds too
       outcomes.note(rank, [&] { distributed::barrier({.group = world.group()}); });
     });
   });
   ASSERT_TRUE(await([&] { return signs[0].ready == 3; }));
   for (int rank : {0, 2}) children.await_asleep(rank);
   const int64_t crashed_ns = now_ns();
-  children.signal(1, SIGBUS);
+  signs[0].go = 1;
   const std::vector<Ending> endings = children.wait();
-  EXPECT_TRUE(endings[1].killed_by(SIGBUS)) << endings[1].output;
+  EXPECT_TRUE(endings[1].killed_by(SIGILL) || endings[1].killed_by(SIGTRAP)) << endings[1].output;
   for (int rank : {0, 2}) {
     EXPECT_TRUE(endings[static_cast<size_t>(rank)].succeeded()) << endings[static_cast<size_t>(rank)].output;
     expect_lost(outcomes.of(rank), {1});
@@ -172,6 +189,7 @@ TEST(Crash, is_told_to_the_survivors_in_time) {
 // Four arenas of 1 GiB do not fit. Everybody is told what to lower, and a lower one does fit.
 TEST(AddressSpace, that_is_too_small_is_an_error_that_names_the_setting) {
   constexpr int size = 4;
+  int owners = 0;  // of the problem
   Outcomes outcomes(size, 2);
   const WorldChoice large{.size = size}, small{.size = size};
   expect_all_succeeded(Children(size, [&](int rank) {
@@ -182,16 +200,17 @@ TEST(AddressSpace, that_is_too_small_is_an_error_that_names_the_setting) {
     mine.settings.arena_bytes = 64_MiB;
     outcomes.note(rank, 1, [&] { as_rank(rank, mine, [](TestWorld& world) { expect_works(world); }); });
   }).wait());
-  bool named = false;
   for (int rank = 0; rank < size; ++rank) {
     const Outcome& outcome = outcomes.of(rank);
-    EXPECT_NE(outcome.code, ErrorCode::ok);
-    named = named || outcome.text().find("UNISONO_ARENA") != std::string::npos;
-    if (rank == 0) { EXPECT_TRUE(outcome.code == ErrorCode::resource || outcome.code == ErrorCode::memory) << outcome.text(); }
+    const bool own = outcome.code == ErrorCode::resource || outcome.code == ErrorCode::memory;
+    const bool of_another = outcome.code == ErrorCode::init && outcome.text().find("rank") != std::string::npos;
+    EXPECT_TRUE(own || of_another) << outcome.text();
+    if (own) { EXPECT_NE(outcome.text().find("UNISONO_ARENA"), std::string::npos) << outcome.text(); }
+    owners += own;
     EXPECT_LT(outcome.took_s(), 5) << outcome.text();
     EXPECT_EQ(outcomes.of(rank, 1).code, ErrorCode::ok) << outcomes.of(rank, 1).text();
   }
-  EXPECT_TRUE(named) << outcomes.of(0).text() << "\n" << outcomes.of(1).text();
+  EXPECT_GT(owners, 0);
 }
 
 }  // namespace
