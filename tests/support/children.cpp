@@ -50,7 +50,7 @@ std::string FailuresSince::text() const {
   return text;
 }
 
-Children::Children(int count, const std::function<void(int)>& body) {
+Children::Children(int count, const std::function<void(int)>& body, double patience_s) : deadline_(Deadline::in_seconds(patience_s)) {
   fflush(nullptr);
   for (int index = 0; index < count; ++index) {
     int ends[2];
