@@ -116,7 +116,9 @@ void try_every_allocation(const GroupCall& call) {
 }
 
 TEST(Allocation, that_fails_while_making_a_group) {
-  try_every_allocation([](const GroupHandle&) { distributed::new_group({0, 1}, {.name = "another"}); });
+  const std::vector<int> members = {0, 1};
+  const distributed::NewGroupOptions options = {.name = "another"};
+  try_every_allocation([&](const GroupHandle&) { distributed::new_group(members, options); });
 }
 
 TEST(Allocation, that_fails_in_the_first_large_call) {
@@ -133,8 +135,8 @@ TEST(Allocation, that_fails_in_an_asynchronous_call) {
 
 TEST(Allocation, that_fails_in_a_call_on_lists) {
   auto input = std::vector<float>(1000, 1), first = input, second = input;
+  const TensorView outputs[] = {view(first), view(second)};
   try_every_allocation([&](const GroupHandle& group) {
-    const TensorView outputs[] = {view(first), view(second)};
     distributed::all_gather(outputs, view(input), {.group = group});
   });
 }
@@ -184,7 +186,8 @@ bool joining_fails_at(int nth) {
   SharedArray<Story> stories(1);
   const std::string job = unique_job();
   expect_all_succeeded(Children(2, [&](int rank) {
-    auto join = [&] { distributed::init_process_group({.rank = rank, .world_size = 2, .job = job, .timeout_s = deadline_s}); };
+    const distributed::InitOptions options = {.rank = rank, .world_size = 2, .job = job, .timeout_s = deadline_s};
+    auto join = [&] { distributed::init_process_group(options); };
     if (rank == 1) call_without_memory(nth, outcomes, stories[0], join);
     if (rank == 0) outcomes.note(0, join);
   }).wait());

@@ -1,5 +1,6 @@
 // Whether anything accumulates in a process that joins, calls, loses a peer and joins again, or makes and destroys groups, for as
 // long as UNISONO_TORTURE_SECONDS says.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -12,6 +13,7 @@ namespace unisono::testing {
 namespace {
 
 constexpr int rounds_to_warm_up = 5;
+constexpr int64_t last_lanes_bytes = 256 << 10;  // those of the last groups are given back once the peer has left them too
 
 // This process is rank 0; ranks 1 and 2 are new in every round, and rank 1 is killed while the others wait for it.
 void join_call_and_lose_a_peer() {
@@ -65,25 +67,29 @@ void make_and_destroy_groups(const TestWorld& world) {
 TEST(Cycles, of_making_and_destroying_groups_leave_nothing) {
   const WorldChoice choice{.size = 2};
   SharedArray<std::atomic<int>> more(1);
-  expect_all_succeeded(Children(2, [&](int rank) {
+  const std::vector<Ending> endings = Children(2, [&](int rank) {
     as_rank(rank, choice, [&](TestWorld& world) {
       make_and_destroy_groups(world);
       const Used before = Used::now();
       const int64_t arena_before = world.world().arena_taken_bytes();
       Progress progress("groups");
-      for (int64_t made = 100;; made += 100) {
-        if (rank == 0) more[0] = !progress.is_over() || made < 400;
+      int64_t groups = 0;
+      for (;; groups += 100) {
+        if (rank == 0) more[0] = !progress.is_over() || groups < 300;
         distributed::barrier({.group = world.group()});
         const bool goes_on = more[0];
         distributed::barrier({.group = world.group()});  // everybody has read it
         if (!goes_on) break;
         make_and_destroy_groups(world);
-        if (rank == 0) progress.tell(fmt::format("{} groups", made));
+        if (rank == 0) progress.tell(fmt::format("{} groups", groups));
       }
-      EXPECT_EQ(world.world().arena_taken_bytes(), arena_before);
+      EXPECT_LE(world.world().arena_taken_bytes(), arena_before + last_lanes_bytes);
       expect_flat(before, Used::now(), 256 << 10);
+      if (rank == 0) progress.conclude(fmt::format("{} groups", groups));
     });
-  }, Progress("groups").patience_s()).wait());
+  }, Progress("groups").patience_s()).wait();
+  expect_all_succeeded(endings);
+  fmt::print("{}", endings[0].output);
 }
 
 }  // namespace
