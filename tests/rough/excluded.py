@@ -10,4 +10,11 @@ class Row(NamedTuple):
     reason: str
 
 
-ROWS = ()
+def row(modes, test, only, reason):
+    return Row(re.compile(modes), test, only, reason)
+
+
+ROWS = (
+    row("^f$", "run_test", "Run.a_reader_that_has_gone_ends_the_ranks", "SIGPIPE is ignored, and so it does not end them"),
+    row("^f$", "run_failure_test", "RunSignals.*", "SIGINT is ignored, and a shell cannot trap a signal that it finds ignored"),
+)

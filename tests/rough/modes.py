@@ -41,7 +41,6 @@ def become_nobody(scratch):
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
-    os.chdir(scratch)
 
 
 def limit_descriptors(count):

@@ -5,11 +5,19 @@ import os
 import signal
 import subprocess
 import sys
+from typing import NamedTuple
 
 from rough import excluded, modes
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "run")
 SKIPPED = 77
+
+
+class Test(NamedTuple):
+    command: list
+    environment: dict
+    folder: str
+    seconds: float
 
 
 def run():
@@ -23,13 +31,13 @@ def run():
 
 
 def live_tests():
-    """name → (command, environment, seconds)"""
+    """name → its command, environment, folder and seconds"""
     listed = subprocess.run(["ctest", "--preset", "release", "-L", "^live$", "--show-only=json-v1"], capture_output=True, text=True, check=True)
     tests = {}
     for test in json.loads(listed.stdout)["tests"]:
         properties = {entry["name"]: entry["value"] for entry in test["properties"]}
         environment = dict(pair.split("=", 1) for pair in properties.get("ENVIRONMENT", []))
-        tests[test["name"]] = (test["command"], environment, properties.get("TIMEOUT", 120))
+        tests[test["name"]] = Test(test["command"], environment, properties["WORKING_DIRECTORY"], float(properties.get("TIMEOUT", 120)))
     return tests
 
 
@@ -70,14 +78,15 @@ def is_whole(row):
 
 def run_test(mode, test, row):
     """(exit status, output). The matrices are the ordinary ones: it is the surroundings that vary here."""
-    command, environment, seconds = test
+    seconds = 2 * test.seconds
     filters = [f"--gtest_filter=-{row.only}"] if row else []
     kept = {name: value for name, value in os.environ.items() if name != "UNISONO_TEST_FULL"}
-    process = subprocess.Popen([sys.executable, PROGRAM, mode.name, *command, *filters], env=kept | environment, stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+    process = subprocess.Popen([sys.executable, PROGRAM, mode.name, *test.command, *filters], env=kept | test.environment, cwd=test.folder,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                               start_new_session=True)
     try:
-        output = process.communicate(timeout=2 * float(seconds))[0]
+        output = process.communicate(timeout=seconds)[0]
         return (process.returncode, output)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)  # a session of its own: the program and its ranks, nobody else
-        return (1, process.communicate()[0] + f"\nnot finished after {2 * float(seconds):.0f} s")
+        return (1, process.communicate()[0] + f"\nnot finished after {seconds:.0f} s")
