@@ -1,6 +1,6 @@
 # The commands of the project. `make run` and `make test` do all set-up themselves; see HACKING.md.
 .DEFAULT_GOAL := help
-.PHONY: python python-asan mindspore wheels help run test test-all torture deps setup build debug asan tsan arm install format clean
+.PHONY: python python-asan mindspore wheels help run test test-all rough torture deps setup build debug asan tsan arm install format clean
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
@@ -35,8 +35,11 @@ wheels: setup ## for python3.11, 3.12 and 3.13 as far as they are here: a wheel 
 test: setup ## build and run all tests, and the small ones again under the sanitizers (about 20 minutes on two cores from nothing, Python and torch included)
 	tests/run release asan tsan python
 
-test-all: setup ## the same with the full matrices, with fault points in a debug build, and Python under the sanitizers (an hour or so)
-	UNISONO_TEST_FULL=1 tests/run release debug asan tsan python python-asan
+test-all: setup ## the same with the full matrices, with fault points in a debug build, Python under the sanitizers, and the live tests in every rough mode (hours)
+	UNISONO_TEST_FULL=1 tests/run release debug asan tsan python python-asan rough
+
+rough: setup ## run the live tests as an ordinary user, with few descriptors, with closed streams, … (tests/rough/run lists the modes)
+	tests/run rough
 
 torture: setup ## random calls and random deaths for UNISONO_TORTURE_SECONDS=600, and a death at every fault point
 	tests/torture/run

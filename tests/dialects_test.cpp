@@ -45,7 +45,7 @@ bool is_ruler(const Line& line) {
 
 // The rows of all tables, without their heads; lines in code blocks are not tables.
 std::vector<Line> table_rows(const std::string& page) {
-  std::ifstream file(std::filesystem::path(__FILE__).parent_path().parent_path() / "docs" / page);
+  std::ifstream file(std::filesystem::path(UNISONO_SOURCE_DIRECTORY) / "docs" / page);
   EXPECT_TRUE(file.is_open()) << page;
   std::vector<Line> rows;
   bool in_code = false, in_body = false;

@@ -14,29 +14,18 @@
 #include <stdexcept>
 
 #include "dialects/default_world.hpp"
+#include "tests/support/rank_process.hpp"
 
 namespace unisono::testing {
 namespace {
 
-int failed_parts() {
+std::vector<const ::testing::TestPartResult*> failed_parts() {
   const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
   const int parts = test ? test->result()->total_part_count() : 0;
-  int failed = 0;
-  for (int part = 0; part < parts; ++part) failed += test->result()->GetTestPartResult(part).failed();
+  std::vector<const ::testing::TestPartResult*> failed;
+  for (int part = 0; part < parts; ++part)
+    if (test->result()->GetTestPartResult(part).failed()) failed.push_back(&test->result()->GetTestPartResult(part));
   return failed;
-}
-
-[[noreturn]] void run_child(int index, int output, const std::function<void(int)>& body) {
-  const FailuresSince start;
-  dup2(output, STDOUT_FILENO);
-  dup2(output, STDERR_FILENO);
-  try {
-    body(index);
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "child " << index << " threw " << error.what();
-  }
-  fflush(nullptr);
-  _exit(start.any() ? 1 : 0);
 }
 
 // The letter that /proc gives for what a thread is doing.
@@ -49,20 +38,27 @@ char state_of(pid_t process, pid_t thread) {
 
 }  // namespace
 
-FailuresSince::FailuresSince() : before_(failed_parts()) {}
-bool FailuresSince::any() const { return failed_parts() > before_; }
+FailuresSince::FailuresSince() : before_(failed_parts().size()) {}
+bool FailuresSince::any() const { return failed_parts().size() > before_; }
 
-Children::Children(int count, const std::function<void(int)>& body) {
+std::string FailuresSince::text() const {
+  std::string text;
+  const auto failed = failed_parts();
+  for (size_t index = before_; index < failed.size(); ++index)
+    text += fmt::format("{}:{}: {}\n", failed[index]->file_name() ? failed[index]->file_name() : "?", failed[index]->line_number(),
+                        failed[index]->message());
+  return text;
+}
+
+Children::Children(int count, const std::function<void(int)>& body, double patience_s) : deadline_(Deadline::in_seconds(patience_s)) {
   fflush(nullptr);
   for (int index = 0; index < count; ++index) {
     int ends[2];
     EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
     Child child;
-    child.pid = fork();
-    if (child.pid == 0) run_child(index, ends[1], body);
-    close(ends[1]);
-    if (child.pid < 0) throw std::runtime_error("no child could be started");
     child.pipe = Descriptor(ends[0]);
+    const Descriptor output(ends[1]);
+    child.pid = start_process(output.number(), [&] { body(index); });
     children_.push_back(std::move(child));
   }
 }

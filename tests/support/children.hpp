@@ -19,15 +19,17 @@ class FailuresSince {
  public:
   FailuresSince();
   bool any() const;
+  std::string text() const;  // what they say, as lines
 
  private:
-  int before_;
+  size_t before_;
 };
 
 class Children {
  public:
   // Starts `count` processes; each runs body(index) and ends with 0, or with 1 when an expectation failed in it.
-  Children(int count, const std::function<void(int)>& body);
+  // All that it waits for has to happen within `patience_s`.
+  Children(int count, const std::function<void(int)>& body, double patience_s = 40);
   ~Children();  // whoever still runs is killed
   Children(const Children&) = delete;
 
@@ -57,7 +59,7 @@ class Children {
   bool read_once();
   bool await_state(int index, const std::string& states) const;
 
-  Deadline deadline_ = Deadline::in_seconds(40);
+  Deadline deadline_;
   std::vector<Child> children_;
 };
 

@@ -14,6 +14,7 @@
 
 #include "dialects/default_world.hpp"
 #include "tests/support/children.hpp"
+#include "tests/support/rank_process.hpp"
 
 namespace unisono::testing {
 namespace {
@@ -80,17 +81,8 @@ std::vector<Ending> run_processes(int count, const Settings& settings, const Bod
   for (int rank = 0; rank < count; ++rank) {
     int ends[2];
     EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
-    pid_t child = fork();
-    if (child == 0) {
-      const FailuresSince start;
-      dup2(ends[1], STDOUT_FILENO);
-      dup2(ends[1], STDERR_FILENO);
-      run_rank({rank, count, job, false}, settings, body);
-      fflush(nullptr);
-      _exit(start.any() ? 1 : 0);
-    }
-    close(ends[1]);
-    children.push_back(child);
+    const Descriptor output(ends[1]);
+    children.push_back(start_process(output.number(), [&] { run_rank({rank, count, job, false}, settings, body); }));
     pipes.push_back(ends[0]);
   }
   std::vector<std::string> outputs(children.size());
@@ -106,7 +98,9 @@ std::vector<Ending> run_processes(int count, const Settings& settings, const Bod
 }
 
 Settings Worlds::test_settings() {
-  Settings settings;
+  auto from_environment = settings_from(process_environment());  // the rough tier changes some
+  if (!from_environment.ok()) throw std::runtime_error(from_environment.status().text());
+  Settings settings = *from_environment;
   settings.timeout_s = 60;
   settings.join_timeout_s = 60;
   settings.warn_after_s = 30;

@@ -45,6 +45,8 @@ bool Progress::is_over() const {
   return interrupted != 0 || (seconds_ > 0 && seconds_between(started_ns_, now_ns()) >= seconds_);
 }
 
+double Progress::patience_s() const { return seconds_ > 0 ? seconds_ + 60 : 1e6; }
+
 void Progress::say(const std::string& how_far) const {
   fmt::print("{}: seed {}, {:.0f} s: {}\n", name_, seed_, seconds_between(started_ns_, now_ns()), how_far);
   fflush(stdout);

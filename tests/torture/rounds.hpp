@@ -19,6 +19,7 @@ class Progress {
   int64_t seed() const { return seed_; }
   int64_t only_round() const { return only_round_; }  // 0: all
   bool is_over() const;
+  double patience_s() const;  // for whoever waits until it is over
   void tell(const std::string& how_far);  // every ten seconds
   void conclude(const std::string& how_far) const;
 
