@@ -77,7 +77,7 @@ void expect_hostile_neighbours() {
   ASSERT_TRUE(listening.ok());
   std::map<bool, int> visits;
   EXPECT_TRUE(await([&] {
-    const Descriptor visitor = accept_from(listening->socket);
+    const Descriptor visitor = accept_from(listening->socket).socket;
     if (!visitor) return false;
     auto who = identity_of(visitor);
     if (who.ok()) ++visits[who->uid == geteuid()];
