@@ -14,7 +14,12 @@ def row(modes, test, only, reason):
     return Row(re.compile(modes), test, only, reason)
 
 
+NO_PID = "expects pids in errors, and those of another namespace mean nothing"
 ROWS = (
+    row("^g$", "interrupt_test", "Interrupt.ends_waiting_for_another_thread_that_agrees", "looks for its own pid in the outer /proc"),
+    row("^g$", "join_test", "Join.a_second_rank_0_is_told_who_the_first_is:"
+        "Join.a_rank_started_again_is_refused_while_the_old_world_lives_and_welcome_in_the_next", NO_PID),
+    row("^g$", "join_strangers_test", "Strangers.another_version_of_the_library_is_named_to_both", NO_PID),
     row("^d$", "c_api_test", "TheCHeader.does_what_it_says_from_c_on_every_number_of_ranks", "its ranks say on standard output what held"),
     row("^d$", "deadline_test", "Deadline.a_straggler_is_named_in_a_warning_before_the_deadline", "reads the warning from standard error"),
     row("^f$", "run_test", "Run.a_reader_that_has_gone_ends_the_ranks", "SIGPIPE is ignored, and so it does not end them"),
