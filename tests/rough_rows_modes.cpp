@@ -64,7 +64,7 @@ void expect_ignored_signals() {
 }
 
 void expect_a_pid_namespace_a_rank() {
-  expect_all_succeeded(Children(2, [](int) { EXPECT_EQ(getpid(), 1); }).wait());
+  expect_all_succeeded(Children(2, [](int) { EXPECT_EQ(getpid(), 2); }).wait());
 }
 
 void expect_a_small_address_space() { EXPECT_LT(limit_of(RLIMIT_AS), RLIM_INFINITY); }

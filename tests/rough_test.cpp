@@ -178,7 +178,7 @@ TEST(Crash, is_told_to_the_survivors_in_time) {
     as_rank(rank, choice, [&](TestWorld& world) {
       expect_works(world);
       signs[0].ready += 1;
-      if (rank == 1 && await([&] { return signs[0].go == 1; })) __builtin_trap();  // a signal that process 1 heeds too
+      if (rank == 1 && await([&] { return signs[0].go == 1; })) __builtin_trap();
       outcomes.note(rank, [&] { distributed::barrier({.group = world.group()}); });
     });
   });

@@ -15,6 +15,7 @@
 #include "base/sizes.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/cgroup.hpp"
+#include "tests/support/file_tree.hpp"
 #include "tests/support/losses.hpp"
 #include "unisono/shared_tensor.hpp"
 
@@ -152,6 +153,29 @@ TEST(ControlGroup, without_room_is_an_error_with_numbers_and_the_process_lives) 
             EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
         }
       }
+      expect_works(world);
+    });
+  }).wait());
+}
+
+// Pages of files count as used, but the kernel gives them up as soon as somebody needs memory: whoever has read or written a
+// large file must still be able to join.
+TEST(ControlGroup, that_is_full_of_pages_of_files_has_room) {
+  Cgroup memory("memory");
+  if (!memory.limit_memory(64_MiB)) GTEST_SKIP() << memory.why_not();
+  const FileTree tree({});
+  WorldChoice choice{.size = 2};
+  choice.settings.join_timeout_s = 5;
+  expect_all_succeeded(Children(2, [&](int rank) {
+    if (rank == 1) {
+      ASSERT_TRUE(memory.add(0)) << memory.why_not();
+      std::ofstream file(tree.root() + "large");
+      const std::vector<char> piece(1_MiB, 'x');
+      for (int64_t bytes = 0; bytes < 100_MiB; bytes += 1_MiB) file.write(piece.data(), static_cast<std::streamsize>(piece.size()));
+    }
+    as_rank(rank, choice, [&](TestWorld& world) {
+      expect_works(world);
+      const Tensor tensor = alloc_shared(Shape{int64_t{8_MiB}}, DType::uint8);
       expect_works(world);
     });
   }).wait());

@@ -14,7 +14,21 @@ def row(modes, test, only, reason):
     return Row(re.compile(modes), test, only, reason)
 
 
+NO_PID = "expects pids in errors, and those of another namespace mean nothing"
+TOO_LARGE = "its buffers and ranks take more than 64 MiB by themselves; rough_test has the calls in sizes that fit"
+LARGE_TESTS = ("async_test", "coalesced_test", "collectives_test", "command_test", "groups_test", "large_test", "letters_test", "mismatch_test",
+               "plans_test", "reproducible_test", "shared_lists_test", "shared_tensor_test", "torture_calls_test", "torture_deaths_test",
+               "torture_finds_test", "user_reduction_test")
 ROWS = (
+    *(row("^i$", test, "", TOO_LARGE) for test in LARGE_TESTS),
+    row("^h$", "command_test", "Bench.raises_the_arena_to_what_shared_tensors_need", "takes 16 TiB of address space"),
+    row("^i$", "shortage_test", "ControlGroup.*", "makes control groups of its own, and expects to be limited by those"),
+    row("^g$", "interrupt_test", "Interrupt.ends_waiting_for_another_thread_that_agrees", "looks for its own pid in the outer /proc"),
+    row("^g$", "join_test", "Join.a_second_rank_0_is_told_who_the_first_is:"
+        "Join.a_rank_started_again_is_refused_while_the_old_world_lives_and_welcome_in_the_next", NO_PID),
+    row("^g$", "join_strangers_test", "Strangers.another_version_of_the_library_is_named_to_both", NO_PID),
+    row("^d$", "c_api_test", "TheCHeader.does_what_it_says_from_c_on_every_number_of_ranks", "its ranks say on standard output what held"),
+    row("^d$", "deadline_test", "Deadline.a_straggler_is_named_in_a_warning_before_the_deadline", "reads the warning from standard error"),
     row("^f$", "run_test", "Run.a_reader_that_has_gone_ends_the_ranks", "SIGPIPE is ignored, and so it does not end them"),
     row("^f$", "run_failure_test", "RunSignals.*", "SIGINT is ignored, and a shell cannot trap a signal that it finds ignored"),
 )

@@ -75,7 +75,7 @@ def no_pid_namespace():
 
 
 def limit_address_space(scratch):
-    resource.setrlimit(resource.RLIMIT_AS, (20 * GIB, 20 * GIB))
+    resource.setrlimit(resource.RLIMIT_AS, (80 * GIB, 80 * GIB))
 
 
 @contextlib.contextmanager
@@ -118,8 +118,8 @@ MODES = {mode.name: mode for mode in (
     Mode("e", "core dumps are on", allow_core_dumps, cannot=no_core_dumps),
     Mode("f", "SIGINT and SIGPIPE are ignored", ignore_signals),
     Mode("g", "every rank in a pid namespace of its own", cannot=no_pid_namespace),
-    Mode("h", "20 GiB of address space (RLIMIT_AS)", limit_address_space),
-    Mode("i", "in a memory cgroup of 64 MiB", around=memory_cgroup, cannot=no_memory_cgroup),
+    Mode("h", "80 GiB of address space (RLIMIT_AS)", limit_address_space),
+    Mode("i", "in a memory cgroup of 64 MiB", environment={"UNISONO_TEST_SMALL": "1"}, around=memory_cgroup, cannot=no_memory_cgroup),
     Mode("j", "hostile neighbours at the meeting place", around=hostile_neighbours, cannot=no_network_namespace),
     Mode("k-31", "call numbers start just below 2^31", environment={"UNISONO_FIRST_CALL": "2147483640"}, short=True),
     Mode("k-32", "call numbers start just below 2^32", environment={"UNISONO_FIRST_CALL": "4294967280"}, short=True),

@@ -4,7 +4,9 @@ import ctypes
 import errno
 import os
 import platform
+import signal
 import struct
+import time
 
 CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, PR_SET_PDEATHSIG = 38, 22, 1
@@ -103,7 +105,23 @@ def cgroup(controller, limits):
             raise OSError(f"{folder} has none of {', '.join(limits)}: the {controller} controller is not enabled there")
         yield folder
     finally:
-        os.rmdir(folder)
+        remove_cgroup(folder)
+
+
+def remove_cgroup(folder):
+    """With whatever the program has left in it. The kernel takes a moment to let go of processes that have ended."""
+    deadline = time.monotonic() + 10
+    while True:
+        with open(os.path.join(folder, "cgroup.procs")) as file:
+            for process in file.read().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(process), signal.SIGKILL)
+        try:
+            return os.rmdir(folder)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def cannot_make_cgroup(controller):

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/wait.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -60,11 +60,28 @@ void write_all(int descriptor, const std::string& text) {
   _exit(start.any() ? 1 : 0);
 }
 
+// Process 1 of a namespace, which does not obey its own signals, so it is none of the ranks: it ends when the last process that
+// holds the other end of the pipe has. It gives no sign then, so whoever waits for any child does not find it.
+void start_process_1(const Descriptor& reading) {
+  const auto child = static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
+  if (child < 0) cannot("process 1 of a pid namespace");
+  if (child > 0) return;
+  dup2(reading.number(), STDIN_FILENO);
+  syscall(SYS_close_range, STDIN_FILENO + 1, ~0u, 0);
+  char byte = 0;
+  while (read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR) continue;
+  _exit(0);
+}
+
 // A process has one namespace for its next children; a second one is made only after it has gone back to its own.
 pid_t fork_into_a_pid_namespace() {
   const Descriptor own(open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC));
-  if (!own || unshare(CLONE_NEWPID) != 0) cannot("a pid namespace for a rank");
+  int ends[2];
+  if (!own || pipe(ends) != 0 || unshare(CLONE_NEWPID) != 0) cannot("a pid namespace for a rank");
+  const Descriptor reading(ends[0]), writing(ends[1]);
+  start_process_1(reading);
   const pid_t child = fork();
+  if (child == 0) fcntl(ends[1], F_DUPFD, first_high_descriptor);  // stays open until the rank ends, in a program that it becomes too
   if (child != 0 && setns(own.number(), CLONE_NEWPID) != 0) cannot("going back to the pid namespace of the test");
   return child;
 }

@@ -2,7 +2,7 @@
 // the mode that a test runs in (tests/rough/modes.py); most modes need nothing from the test, two act on each rank:
 //
 //   d   descriptors 0, 1 and 2 are closed in the rank; failed expectations travel over a descriptor of their own
-//   g   every rank is process 1 of a pid namespace of its own
+//   g   every rank is in a pid namespace of its own, where it is process 2
 #pragma once
 
 #include <sys/types.h>
