@@ -1,4 +1,4 @@
-// Joining and leaving. How groups are made: world_groups.cpp; the two threads: world_threads.cpp.
+// Joining and leaving. How groups are made: world_groups.cpp; the two threads: world_threads.cpp. Order: see world.hpp.
 #include "group/world.hpp"
 
 #include <fmt/format.h>
