@@ -27,6 +27,8 @@ ROWS = (
     row("^g$", "join_test", "Join.a_second_rank_0_is_told_who_the_first_is:"
         "Join.a_rank_started_again_is_refused_while_the_old_world_lives_and_welcome_in_the_next", NO_PID),
     row("^g$", "join_strangers_test", "Strangers.another_version_of_the_library_is_named_to_both", NO_PID),
+    row("^b-256$", "collectives_test", "EveryCollective.works_among_16_ranks_on_few_cores",
+        "sixteen ranks as threads of one process share its 256 descriptors, and need more"),
     row("^d$", "c_api_test", "TheCHeader.does_what_it_says_from_c_on_every_number_of_ranks", "its ranks say on standard output what held"),
     row("^d$", "deadline_test", "Deadline.a_straggler_is_named_in_a_warning_before_the_deadline", "reads the warning from standard error"),
     row("^f$", "run_test", "Run.a_reader_that_has_gone_ends_the_ranks", "SIGPIPE is ignored, and so it does not end them"),
