@@ -176,6 +176,19 @@ TEST(Arena, more_than_the_system_can_give_is_refused_before_it_is_taken) {
   EXPECT_EQ(most_asked_of_the_kernel, page) << "fallocate is not seen by this test";
 }
 
+TEST(Arena, what_others_are_about_to_take_is_not_there_for_this_one) {
+  const int64_t there = memory_headroom().bytes;
+  if (there > 16 * 1024_GiB) GTEST_SKIP() << "the system does not say what it has";
+  auto arena = arena_of(1_MiB);
+  std::atomic<int64_t> mine = 0, other = there - 20_MiB, third = 15_MiB;
+  arena->take_beside({&mine, &other, &third});
+  EXPECT_EQ(arena->take(page, "a test").status().code(), ErrorCode::memory);
+  EXPECT_EQ(mine, 0);
+  other = third = 0;
+  EXPECT_TRUE(arena->take(page, "a test").ok());
+  EXPECT_EQ(mine, 0);
+}
+
 TEST(Arena, a_forked_child_has_not_got_it) {
   if (testing::under_thread_sanitizer()) GTEST_SKIP() << "forks";
   auto arena = arena_of(1_MiB);

@@ -77,6 +77,19 @@ TEST(Headroom, of_a_version_1_group_is_its_limit_less_its_use) {
   EXPECT_NE(headroom(tree).limited_by.find("process/job/memory.limit_in_bytes"), std::string::npos) << headroom(tree).limited_by;
 }
 
+TEST(Headroom, pages_of_files_that_the_kernel_can_take_back_do_not_count_as_used) {
+  const FileTree second({{"proc/self/cgroup", "0::/job\n"},
+                         {"sys/fs/cgroup/job/memory.max", "67108864\n"},
+                         {"sys/fs/cgroup/job/memory.current", "66060288\n"},
+                         {"sys/fs/cgroup/job/memory.stat", "anon 1000\nfile 60000000\ninactive_file 30000000\nactive_file 20000000\n"}});
+  EXPECT_EQ(headroom(second).bytes, 67108864 - (66060288 - 50000000));
+  const FileTree first({{"proc/self/cgroup", "4:memory:/job\n"},
+                        {"sys/fs/cgroup/memory/job/memory.limit_in_bytes", "67108864\n"},
+                        {"sys/fs/cgroup/memory/job/memory.usage_in_bytes", "66060288\n"},
+                        {"sys/fs/cgroup/memory/job/memory.stat", "inactive_file 1\nactive_file 1\ntotal_inactive_file 40000000\ntotal_active_file 8\n"}});
+  EXPECT_EQ(headroom(first).bytes, 67108864 - (66060288 - 40000008));
+}
+
 TEST(Headroom, of_a_version_1_ancestor_counts) {
   FileTree tree({{"proc/self/cgroup", "4:memory,hugetlb:/a/b/c\n"},
                  {"sys/fs/cgroup/memory/a/b/c/memory.limit_in_bytes", "1000000\n"},

@@ -11,7 +11,7 @@
 #include "base/check.hpp"
 #include "base/cores.hpp"
 #include "base/hash.hpp"
-#include "transport/local_socket.hpp"
+#include "transport/headroom.hpp"
 #include "transport/peer_memory.hpp"
 
 namespace unisono {
@@ -72,6 +72,10 @@ Status World::open() {
   FAULT_POINT("joined");
   joined_ = std::move(*joined);
   lost_.resize(static_cast<size_t>(size()));
+  std::vector<std::atomic<int64_t>*> taking = {&head().taking};
+  for (const Neighbour& neighbour : joined_.neighbours)
+    if (neighbour.rank != rank()) taking.push_back(&neighbour.head().taking);
+  arena_->take_beside(std::move(taking));
   settle_policy();
   RETURN_IF_ERROR(watch_others());
   RETURN_IF_ERROR(start_threads());
@@ -88,6 +92,7 @@ Status World::prepare() {
   death_watch_ = std::move(*watch);
   stop_ = Descriptor(eventfd(0, EFD_CLOEXEC));
   if (!stop_) return {ErrorCode::resource, "no descriptor is left for the control thread; raise the limit of open files (ulimit -n)"};
+  RETURN_IF_ERROR(require_headroom(size() * static_cast<int64_t>(sizeof(ArenaHead)), fmt::format("joining {} ranks", size())));
   auto arena = Arena::create(settings().arena_bytes);
   if (!arena.ok()) return arena.status();
   arena_ = std::move(*arena);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -36,6 +37,28 @@ Status cannot_map(int64_t bytes) {
                               : "",
                       limited ? ", or raise the limit" : "")};
 }
+
+// Says for a while that this rank takes so much. A rank that was killed meanwhile goes on saying so, which costs its share of room.
+class Taking {
+ public:
+  Taking(const std::vector<std::atomic<int64_t>*>& words, int64_t bytes) : words_(words), bytes_(bytes) {
+    if (!words_.empty()) words_.front()->fetch_add(bytes_);
+  }
+  ~Taking() {
+    if (!words_.empty()) words_.front()->fetch_sub(bytes_);
+  }
+  Taking(const Taking&) = delete;
+
+  int64_t by_all() const {
+    int64_t all = words_.empty() ? bytes_ : 0;
+    for (const std::atomic<int64_t>* word : words_) all += std::clamp<int64_t>(word->load(), 0, INT64_MAX / 65536);  // others can write there
+    return std::max(all, bytes_);
+  }
+
+ private:
+  const std::vector<std::atomic<int64_t>*>& words_;
+  int64_t bytes_;
+};
 
 // Which memfds this process has mapped already: a fact about the address space, hence one per process.
 struct Mapped {
@@ -125,7 +148,8 @@ Result<int64_t> Arena::take(int64_t bytes, const char* what) {
 }
 
 Status Arena::fill(int64_t offset, int64_t bytes, const char* what) {
-  RETURN_IF_ERROR(require_headroom(bytes, what));
+  const Taking taking(taking_, bytes);
+  RETURN_IF_ERROR(require_headroom(taking.by_all(), what));
   if (fallocate(descriptor_.number(), 0, offset, bytes) == 0) return Status::success();
   return {ErrorCode::memory, fmt::format("{} needs {}: fallocate: {}", what, readable_size(bytes), strerror(errno))};
 }

@@ -4,15 +4,20 @@
 // address space is large and sparse; pages are taken by fallocate when a part is allocated (so a lack of memory is an
 // error, not a signal) and punched out again when it is given back. Neighbours map it once, whole, when they join, so
 // later lanes, tiles and rings need no further descriptors: an offset is enough.
+//
+// Who writes: each rank its own word of what it is about to take. Order: sequentially consistent, so that of two ranks that take at
+// once at least one sees the other.
 #pragma once
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "base/descriptor.hpp"
 #include "unisono/status.hpp"
@@ -47,6 +52,9 @@ class Arena {
   void drop_pages(int64_t offset);      // gives the memory back, keeps the place; refill() before the next use
   Status refill(int64_t offset, const char* what);
   int64_t taken_bytes() const;
+  // The words in which every rank of this machine, this one first, says how much it is about to take. Members of a group need memory
+  // at the same moment, and what all of them see to be free must do for all.
+  void take_beside(std::vector<std::atomic<int64_t>*> taking) { taking_ = std::move(taking); }
   void close_in_child() { descriptor_.reset(); }  // in a forked child, which has not got the memory either
 
   const std::shared_ptr<Mapping>& mapping() const { return mapping_; }
@@ -58,6 +66,7 @@ class Arena {
 
   Descriptor descriptor_;
   std::shared_ptr<Mapping> mapping_;
+  std::vector<std::atomic<int64_t>*> taking_;
   mutable std::mutex mutex_;                // guards the two maps
   std::map<int64_t, int64_t> free_;         // offset → bytes, never adjacent
   std::map<int64_t, int64_t> taken_;

@@ -27,20 +27,33 @@ void tighten(Headroom& headroom, int64_t bytes, const std::string& by) {
   headroom.limited_by = by;
 }
 
+// Pages of files that were read or written count as used until the kernel needs them for something else. Shared memory is not among
+// them. Version 1 has the sums over the groups below under names of their own.
+int64_t reclaimable_bytes(const std::string& path) {
+  std::ifstream file(path);
+  int64_t own = 0, total = 0, bytes = 0;
+  for (std::string key; file >> key >> bytes;) {
+    if (key == "inactive_file" || key == "active_file") own += bytes;
+    if (key == "total_inactive_file" || key == "total_active_file") total += bytes;
+  }
+  return std::max(own, total);
+}
+
 // limit - usage, where the limit file holds a number; "max" and absent files limit nothing.
-void tighten_by_files(Headroom& headroom, const std::string& limit_path, const std::string& usage_path) {
-  std::istringstream limit_text(first_line(limit_path)), usage_text(first_line(usage_path));
+void tighten_by_files(Headroom& headroom, const std::string& directory, const char* limit_name, const char* usage_name) {
+  const std::string limit_path = directory + limit_name;
+  std::istringstream limit_text(first_line(limit_path)), usage_text(first_line(directory + usage_name));
   int64_t limit = 0, usage = 0;
   if (!(limit_text >> limit) || !(usage_text >> usage)) return;
   if (limit > 0x7000000000000000) return;  // version 1 writes "no limit" as a huge number
-  tighten(headroom, limit - usage, limit_path);
+  tighten(headroom, limit - std::max<int64_t>(usage - reclaimable_bytes(directory + "memory.stat"), 0), limit_path);
 }
 
 // Every ancestor of `group` counts, the root included.
 void walk_up(Headroom& headroom, const std::string& mount, std::string group, const char* limit, const char* usage) {
   while (true) {
     std::string directory = mount + group + (group.empty() || group.back() != '/' ? "/" : "");
-    tighten_by_files(headroom, directory + limit, directory + usage);
+    tighten_by_files(headroom, directory, limit, usage);
     if (group.empty() || group == "/") return;
     size_t slash = group.find_last_of('/');
     group = slash == std::string::npos ? "" : group.substr(0, slash);

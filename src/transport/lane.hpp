@@ -132,6 +132,7 @@ struct ArenaHead {
   alignas(line_bytes) std::atomic<uint32_t> bell;
   std::atomic<uint32_t> sleepers;
   alignas(line_bytes) std::atomic<uint32_t> goodbye;  // 0, or how the owner left: see Goodbye
+  std::atomic<int64_t> taking;  // bytes that the owner is about to take, while it does: see Arena::fill
   alignas(line_bytes) Note waiting;  // in which call the owner has been waiting for a while, or gave up; empty: in none
   alignas(line_bytes) BoardEntry board[board_entries];
 };
