@@ -32,10 +32,10 @@ struct Guest {
 };
 
 Status already_running(const JoinRequest& request, const Descriptor& holder) {
-  PeerIdentity who;
+  PeerIdentity who{0, geteuid()};
   if (holder)
     if (auto identity = identity_of(holder); identity.ok()) who = *identity;
-  if (who.pid != 0 && who.uid != geteuid())
+  if (who.uid != geteuid())
     return {ErrorCode::auth, fmt::format("the meeting place of job \"{}\" is held by another user's process (uid {}, pid {})",
                                          request.job, who.uid, who.pid)};
   return {ErrorCode::init, fmt::format("job \"{}\" is already running: its rank 0 is pid {}, and this process (pid {}) also "

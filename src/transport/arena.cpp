@@ -1,4 +1,4 @@
-// Making, mapping and dividing an arena; see arena.hpp.
+// Making, mapping and dividing an arena. Order: see arena.hpp.
 #include "transport/arena.hpp"
 
 #include <fcntl.h>

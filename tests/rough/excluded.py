@@ -19,7 +19,23 @@ TOO_LARGE = "its buffers and ranks take more than 64 MiB by themselves; rough_te
 LARGE_TESTS = ("async_test", "coalesced_test", "collectives_test", "command_test", "groups_test", "large_test", "letters_test", "mismatch_test",
                "plans_test", "reproducible_test", "shared_lists_test", "shared_tensor_test", "torture_calls_test", "torture_deaths_test",
                "torture_finds_test", "user_reduction_test")
+NO_READS = "asks by name for an algorithm that reads peers' memory, which is an error where the kernel refuses that"
 ROWS = (
+    row("^[cg]", "peer_reads_test", "PeerReads.that_are_refused_on_one_rank_or_all_are_done_without:PeerReads.that_are_refused_later_break_*",
+        "begins with ranks that may read each other's memory"),
+    row("^[cg]", "surprise_test", "Surprise.memory_of_a_peer_that_cannot_be_read_breaks_the_group_and_says_why", NO_READS),
+    row("^[cg]", "plans_test", "Of/EveryAlgorithm.*", NO_READS),
+    row("^[cg]", "reproducible_test", "SameBits.on_all_ranks_and_where_asked_for_by_every_plan", NO_READS),
+    row("^[cg]", "user_reduction_test", "UserReduction.that_is_not_commutative_combines_in_rank_order_by_every_algorithm", NO_READS),
+    row("^[cg]", "torture_calls_test", "Torture.*", NO_READS),
+    row("^[cg]", "torture_deaths_test", "Torture.*", NO_READS),
+    row("^[cg]", "torture_finds_test", "Found.a_rank_that_refused_and_went_on_is_not_read_from:"
+        "Found.memory_that_was_given_up_while_it_was_read_is_no_result", NO_READS),
+    row("^g$", "ordinary_users_test", "OrdinaryUsers.are_told_which_signal_*:OrdinaryUsers.who_call_exec_*:OrdinaryUsers.who_keep_core_dumps_*",
+        "how a process of another pid namespace ended cannot be known"),
+    row("^d$", "ordinary_users_test", "OrdinaryUsers.who_close_standard_descriptors_*:OrdinaryUsers.with_too_few_descriptors_*:"
+        "OrdinaryUsers.are_not_kept_from_*", "closes or counts descriptors itself, or reads what rank 0 wrote to standard error"),
+    row("^b-256$", "ordinary_users_test", "OrdinaryUsers.start_many_ranks_with_a_thousand_descriptors", "takes a thousand"),
     *(row("^i$", test, "", TOO_LARGE) for test in LARGE_TESTS),
     row("^h$", "command_test", "Bench.raises_the_arena_to_what_shared_tensors_need", "takes 16 TiB of address space"),
     row("^i$", "shortage_test", "ControlGroup.*", "makes control groups of its own, and expects to be limited by those"),
