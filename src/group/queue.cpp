@@ -176,6 +176,7 @@ bool CallWork::wait(std::optional<double> timeout_s) {
 void CallWork::complete(const Status& status) {
   status_ = status;
   keep_alive_.reset();
+  call_.op.user_defined.reset();  // before anybody is told: whoever completes it may hold this work a moment longer
   completion_.end();
 }
 
