@@ -5,7 +5,6 @@
 #include "group/death_watch.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
@@ -39,7 +38,8 @@ int pid_of(int pidfd) {
   return 0;
 }
 
-// What wait() would give, of a process that nobody has reaped: the last field but some of /proc/<pid>/stat.
+// What wait() would give, of a process that nobody has reaped: field 52 of /proc/<pid>/stat, counted from behind the name, which may
+// have blanks in it.
 std::optional<int> status_of_zombie(int pidfd) {
   constexpr int fields_from_state_to_exit_code = 49;
   const int pid = pid_of(pidfd);

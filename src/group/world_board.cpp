@@ -289,8 +289,9 @@ void World::sweep_failed() {
   std::lock_guard lock(mutex_);
   std::erase_if(failed_, [this](const GroupParts& parts) {
     BoardEntry* mine = find_entry(head(), parts.board_key);
-    CHECK(mine);
-    const bool is_last = times_made_[{parts.name, parts.ranks}] == parts.time;
+    if (!mine) return true;  // a neighbour wrote over it: the lane is lost, and nothing else
+    const auto times = times_made_.find({parts.name, parts.ranks});  // absent: a name that does not come again
+    const bool is_last = times != times_made_.end() && times->second == parts.time;
     auto* left = reinterpret_cast<std::atomic<uint32_t>*>(arena_->mapping()->data() + parts.my_lane + parts.layout.left_at());
     const bool mismatch = gave_up_with(mine->making.load(std::memory_order_relaxed)) == ErrorCode::mismatch;
     const bool has_lane = mine->lane.load(std::memory_order_relaxed) != 0;
