@@ -1,4 +1,4 @@
-// Memory that runs out at any allocation of a first call or of a message. The rank that lacks it gets MemoryError and
+// Memory that runs out at any allocation: of joining, of making a group, of a call, of a message. The rank that lacks it gets MemoryError and
 // lives, the others are told in time, groups beside it go on.
 //
 // operator new below takes the place of the standard library's in this program and in the library that it uses.
@@ -115,9 +115,44 @@ void try_every_allocation(const GroupCall& call) {
   EXPECT_LT(struck, most_allocations);
 }
 
+// The group is used at once: where one rank has it and the other has not, the first call tells.
+TEST(Allocation, that_fails_while_making_a_group) {
+  const std::vector<int> members = {0, 1};
+  for (const distributed::NewGroupOptions& options : {distributed::NewGroupOptions{.name = "another"}, {}})
+    try_every_allocation([&](const GroupHandle&) { distributed::barrier({.group = distributed::new_group(members, options)}); });
+}
+
 TEST(Allocation, that_fails_in_the_first_large_call) {
   auto data = std::vector<float>(300'000, 1);
   try_every_allocation([&](const GroupHandle& group) { distributed::all_reduce(view(data), {.group = group}); });
+}
+
+TEST(Allocation, that_fails_in_an_asynchronous_call) {
+  auto data = std::vector<float>(1000, 1);
+  try_every_allocation([&](const GroupHandle& group) {
+    distributed::all_reduce(view(data), {.group = group, .async_op = true})->wait();
+  });
+}
+
+TEST(Allocation, that_fails_in_a_call_on_lists) {
+  auto input = std::vector<float>(1000, 1), first = input, second = input;
+  const TensorView outputs[] = {view(first), view(second)};
+  try_every_allocation([&](const GroupHandle& group) {
+    distributed::all_gather(outputs, view(input), {.group = group});
+  });
+}
+
+TEST(Allocation, that_fails_in_calls_that_return_new_tensors) {
+  auto input = std::vector<float>(1000, 1);
+  const TensorView inputs[] = {{input.data(), DType::float32, Shape{300}}, {input.data() + 300, DType::float32, Shape{700}}};
+  try_every_allocation([&](const GroupHandle& group) {
+    comm_func::all_gather_into_tensor(view(input), {.group = distributed::group_name(group)});
+  });
+  try_every_allocation([&](const GroupHandle& group) {
+    const int64_t mine = inputs[distributed::get_rank(group)].shape[0];
+    const Shape shapes[] = {Shape{mine}, Shape{mine}};
+    comm_func::all_to_all_with_output_shape(shapes, inputs, {.group = distributed::group_name(group)});
+  });
 }
 
 // Only the sender knows: it sends again, and the receiver, which has heard of nothing, takes that one.
@@ -157,6 +192,37 @@ TEST(Allocation, that_fails_in_a_message) {
     while (struck < most_allocations && !::testing::Test::HasFailure() && sending_fails_at(struck + 1, count)) ++struck;
     EXPECT_GT(struck, 0);
   }
+}
+
+bool joining_fails_at(int nth) {
+  SCOPED_TRACE(fmt::format("allocation {}", nth));
+  Outcomes outcomes(2);
+  SharedArray<Story> stories(1);
+  const std::string job = unique_job();
+  expect_all_succeeded(Children(2, [&](int rank) {
+    const distributed::InitOptions options = {.rank = rank, .world_size = 2, .job = job, .timeout_s = deadline_s};
+    auto join = [&] {
+      distributed::init_process_group(options);
+      distributed::barrier();
+    };
+    if (rank == 1) call_without_memory(nth, outcomes, stories[0], join);
+    if (rank == 0) outcomes.note(0, join);
+  }).wait());
+  if (!stories[0].was_struck(nth)) return false;
+  EXPECT_EQ(stories[0].bad_alloc, 0) << "std::bad_alloc came out of joining instead of MemoryError";
+  if (outcomes.of(1).code != ErrorCode::ok) {
+    EXPECT_EQ(outcomes.of(1).code, ErrorCode::memory) << outcomes.of(1).text();
+    EXPECT_NE(outcomes.of(0).code, ErrorCode::ok) << "rank 0 joined a world without rank 1";
+  }
+  EXPECT_LT(outcomes.of(0).took_s(), deadline_s + told_s) << outcomes.of(0).text();
+  return true;
+}
+
+TEST(Allocation, that_fails_while_joining) {
+  int struck = 0;
+  while (struck < most_allocations && !::testing::Test::HasFailure() && joining_fails_at(struck + 1)) ++struck;
+  EXPECT_GT(struck, 0);
+  EXPECT_LT(struck, most_allocations);
 }
 
 }  // namespace

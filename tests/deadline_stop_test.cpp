@@ -93,7 +93,7 @@ TEST(Stopped, a_rank_stopped_past_the_deadline_is_named_by_all_and_told_when_it_
   expect_all_succeeded(children.wait());
   for (int rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(outcomes.of(rank).code, ErrorCode::timeout) << outcomes.of(rank).text();
-    EXPECT_NE(outcomes.of(rank).text().find("rank 1 has not entered call #1 (last finished call #0)"), std::string::npos)
+    EXPECT_NE(outcomes.of(rank).text().find(numbered("rank 1 has not entered call #1 (last finished call #0)")), std::string::npos)
         << outcomes.of(rank).text();
     EXPECT_LT(outcomes.of(rank).took_s(), 1.5);
   }

@@ -38,7 +38,7 @@ void expect_gave_up(const Outcomes& outcomes, int rank, int round, const std::ve
   const Outcome& outcome = outcomes.of(rank, round);
   EXPECT_EQ(outcome.code, ErrorCode::timeout) << "rank " << rank << ": " << outcome.text();
   for (const std::string& word : words)
-    EXPECT_NE(outcome.text().find(word), std::string::npos) << outcome.text() << "\nshould say " << word;
+    EXPECT_NE(outcome.text().find(numbered(word)), std::string::npos) << outcome.text() << "\nshould say " << numbered(word);
   EXPECT_LT(outcome.took_s(), deadline_s + 1) << outcome.text();
 }
 
@@ -198,14 +198,14 @@ TEST(Deadline, a_straggler_is_named_in_a_warning_before_the_deadline) {
         expect_works(world, group);
       });
     });
-    const std::string names = "rank 1 has not entered call #2 (last finished call #1)";
+    const std::string names = numbered("rank 1 has not entered call #2 (last finished call #1)");
     for (int rank : {0, 2}) children.await_output(rank, names);
     warned[0] = 1;
     std::vector<Ending> endings = children.wait();
     expect_all_succeeded(endings);
     for (int rank : {0, 2}) {
       const std::string& output = endings[static_cast<size_t>(rank)].output;
-      const std::string start = fmt::format("unisono warning rank {}: group \"slow\", call #2 all_reduce int32[3] sum has waited 0.1 s: ", rank);
+      const std::string start = numbered(fmt::format("unisono warning rank {}: group \"slow\", call #2 all_reduce int32[3] sum has waited 0.1 s: ", rank));
       EXPECT_EQ(output.find(start), 0u) << output;
       EXPECT_EQ(output.find('\n'), output.size() - 1) << "one line: " << output;
     }

@@ -35,10 +35,10 @@ void takes_its_number(TestWorld& world) {
   if (world.rank() == 1)
     expect_error<ArgumentError>([&] { distributed::all_reduce(none, {.group = second}); }, {"tensor of shape (1) is a null pointer"});
   else
-    expect_error<PeerArgumentError>([&] { distributed::all_reduce(view(data), {.group = second}); }, {"call #1"});
+    expect_error<PeerArgumentError>([&] { distributed::all_reduce(view(data), {.group = second}); }, {numbered("call #1")});
   EXPECT_EQ(data, Ints{1});
   Ints uneven(world.rank() == 0 ? 2 : 1);
-  expect_error<MismatchError>([&] { distributed::all_reduce(view(uneven), {.group = second}); }, {"call #2"});
+  expect_error<MismatchError>([&] { distributed::all_reduce(view(uneven), {.group = second}); }, {numbered("call #2")});
   distributed::all_reduce(view(data), {.group = second});
   EXPECT_EQ(data, Ints{3});
 }
@@ -108,7 +108,7 @@ void deadline(TestWorld& world) {
   GroupHandle second = distributed::new_group({});
   Ints data = {1};
   auto call = [&] { distributed::all_reduce(view(data), {.group = second, .timeout_s = 0.05}); };
-  if (world.rank() == 0) expect_error<TimeoutError>(call, {"rank 1 has not entered call #1 (last finished call #0)", "rank 2 has not"});
+  if (world.rank() == 0) expect_error<TimeoutError>(call, {numbered("rank 1 has not entered call #1 (last finished call #0)"), "rank 2 has not"});
   distributed::barrier();
   expect_error<TimeoutError>(call, {"on rank 0", "This group is broken"});
 }

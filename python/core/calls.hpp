@@ -143,6 +143,8 @@ auto arguments(Collective kind, const GroupOrName& group, Read read) {
     } catch (const Error&) {
     }
     throw;
+  } catch (const std::bad_alloc&) {
+    why = Status(ErrorCode::memory, "memory ran out while the arguments were read");
   } catch (const std::exception& error) {
     why = Status(ErrorCode::internal, std::string("the arguments cannot be read: ") + error.what());
   }

@@ -21,12 +21,6 @@ Status check_timeout(double timeout_s) {
   return timeout_s > 0 ? Status::success() : wrong("timeout_s is {}; it must be more than 0", timeout_s);
 }
 
-void refuse_unless(const Status& checked, Group& group, const Call& call, const Delivery& delivery) {
-  if (checked.ok() && !delivery.timeout_s) return;
-  const Status status = checked.ok() ? check_timeout(*delivery.timeout_s) : checked;
-  if (!status.ok()) throw_if_error(group.refuse(call.kind, status));
-}
-
 // The call before one with splits, in which everybody learns them; they are part of the call, which so keeps them alive.
 Call call_for_splits(const Group& group, Call& call) {
   const int me = group.me(), ranks = group.size();
@@ -43,6 +37,16 @@ Call call_for_splits(const Group& group, Call& call) {
   sizes.timeout_s = call.timeout_s;
   call.splits = std::move(splits);
   return sizes;
+}
+
+WorkPtr deliver_with_splits(Request& request, Delivery& delivery) {
+  auto& [group, call, checked, has_splits] = request;
+  Call sizes;
+  checked = or_out_of_memory([&] { return sizes = call_for_splits(*group, call), Status::success(); });
+  if (!checked.ok()) throw_if_error(group->refuse(call.kind, checked));
+  if (delivery.async_op) return group->post(std::move(sizes), std::move(call), std::move(delivery.keep_alive));
+  throw_if_error(group->run(std::move(sizes), std::move(call)));
+  return nullptr;
 }
 
 }  // namespace
@@ -157,20 +161,19 @@ bool equal_sizes(std::span<const TensorView> list) {
   return std::all_of(list.begin(), list.end(), [&](const TensorView& tensor) { return tensor.count() == list.front().count(); });
 }
 
-WorkPtr deliver(Group& group, Call&& call, const Status& checked, Delivery&& delivery) {
-  refuse_unless(checked, group, call, delivery);
-  call.timeout_s = delivery.timeout_s.value_or(0);
-  if (delivery.async_op) return group.post(std::move(call), std::move(delivery.keep_alive));
-  throw_if_error(group.run(std::move(call)));
-  return nullptr;
-}
-
-WorkPtr deliver_with_splits(Group& group, Call&& call, const Status& checked, Delivery&& delivery) {
-  refuse_unless(checked, group, call, delivery);
-  call.timeout_s = delivery.timeout_s.value_or(0);
-  Call sizes = call_for_splits(group, call);
-  if (delivery.async_op) return group.post(std::move(sizes), std::move(call), std::move(delivery.keep_alive));
-  throw_if_error(group.run(std::move(sizes), std::move(call)));
+WorkPtr deliver(Request&& request, Delivery&& delivery) {
+  if (!request.group) return nullptr;
+  auto& [group, call, checked, has_splits] = request;
+  try {
+    if (checked.ok() && delivery.timeout_s) checked = check_timeout(*delivery.timeout_s);
+    if (!checked.ok()) throw_if_error(group->refuse(call.kind, checked));
+    call.timeout_s = delivery.timeout_s.value_or(0);
+    if (has_splits) return deliver_with_splits(request, delivery);
+    if (delivery.async_op) return group->post(std::move(call), std::move(delivery.keep_alive));
+    throw_if_error(group->run(std::move(call)));
+  } catch (const std::bad_alloc&) {  // the group has told the others
+    throw_if_error(out_of_memory());
+  }
   return nullptr;
 }
 

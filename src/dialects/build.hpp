@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/shortage.hpp"
 #include "group/group.hpp"
 #include "unisono/persistent.hpp"
 #include "unisono/tensor.hpp"
@@ -42,19 +43,24 @@ struct Request {
   bool has_splits = false;  // an all_to_all whose parts may differ: first every rank tells the others how much it sends to whom
 };
 
+// Fills in the call that the function stands for. Memory that runs out meanwhile is refused like a wrong argument, so that the
+// others hear of it; `kind` is known before anything can go wrong.
+template <typename Fill>
+Request request_for(Group* group, Collective kind, Fill fill) {
+  Request request{.group = group};
+  if (!group) return request;
+  request.call.kind = kind;
+  request.checked = or_out_of_memory([&] { return fill(*group, request.call); });
+  return request;
+}
+
 struct Delivery {
   bool async_op = false;
   std::optional<double> timeout_s = {};  // otherwise the group's
   std::shared_ptr<void> keep_alive;  // what must outlive an asynchronous call
 };
 // Refuses the call (telling the others) when `checked` is not ok; performs it, or posts it and returns its Work. Throws.
-WorkPtr deliver(Group& group, Call&& call, const Status& checked, Delivery&& delivery);
-WorkPtr deliver_with_splits(Group& group, Call&& call, const Status& checked, Delivery&& delivery);
-inline WorkPtr deliver(Request&& request, Delivery&& delivery) {
-  if (!request.group) return nullptr;
-  auto* how = request.has_splits ? deliver_with_splits : static_cast<decltype(&deliver_with_splits)>(deliver);
-  return how(*request.group, std::move(request.call), request.checked, std::move(delivery));
-}
+WorkPtr deliver(Request&& request, Delivery&& delivery);
 // Keeps the call instead, to be made later and often. Wrong arguments are told to nobody, since nothing was called. Throws.
 Prepared prepare(Request&& request, std::optional<double> timeout_s);
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/check.hpp"
 #include "dialects/build.hpp"
 #include "dialects/default_world.hpp"
 #include "unisono/distributed.hpp"
@@ -131,9 +132,14 @@ unisono_status collective(const Given& given, Check check, Body body) noexcept {
       Group* group = group_of(given.group, given.function);
       if (!group) return {};
       Understood understood{*group, handle};
-      Status checked = understand(given, understood);
-      if (checked.ok()) checked = check(understood);
-      return checked.ok() ? body(understood) : refused(*group, given.kind, checked);
+      Request request;
+      const Status checked = or_out_of_memory([&]() -> Status {
+        RETURN_IF_ERROR(understand(given, understood));
+        RETURN_IF_ERROR(check(understood));
+        request = body(understood);
+        return Status::success();
+      });
+      return checked.ok() ? std::move(request) : refused(*group, given.kind, checked);
     };
     (given.outcome.is_kept ? keep : make)(given, handle, request_of());
   });

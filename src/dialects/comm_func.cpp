@@ -11,14 +11,11 @@
 
 namespace unisono::comm_func {
 
-Call make_call(Collective kind, const TensorView& tensor, const ReduceOp& op) {
-  Call call;
-  call.kind = kind;
+void set_call(Call& call, const TensorView& tensor, const ReduceOp& op) {
   call.dtype = tensor.dtype;
   call.count = tensor.count();
   call.op = op;
   call.input = pieces(tensor);
-  return call;
 }
 
 void compare_shapes(Call& call, const TensorView& tensor) {
@@ -43,8 +40,8 @@ Status make_output(Tensor& output, DType dtype, const Shape& shape) {
 
 CommHandlePtr handle_of(const WorkPtr& work) { return work ? std::make_shared<CommHandle>(work) : nullptr; }
 
-TensorAndHandle deliver_pair(Group& group, Call call, const Status& checked, Tensor output, bool async_op) {
-  WorkPtr work = deliver(group, std::move(call), checked, {async_op, {}, output.storage()});
+TensorAndHandle deliver_pair(Request&& request, Tensor output, bool async_op) {
+  WorkPtr work = deliver(std::move(request), {async_op, {}, output.storage()});
   return {std::move(output), handle_of(work)};
 }
 
@@ -62,19 +59,20 @@ Status make_share(Tensor& output, const TensorView& whole, int ranks, Call& call
 
 // all_reduce and the scans: a result of the tensor's shape on every rank.
 TensorAndHandle reduce_into_new(Collective kind, const char* name, const TensorView& tensor, const ReduceOptions& options) {
-  auto group = group_named(options.group, name);
-  Call call = make_call(kind, tensor, options.op);
-  compare_shapes(call, tensor);
-  Status checked = check_tensor("tensor", tensor);
-  if (checked.ok()) checked = check_reducible(call, *group);
+  const auto member_of = group_named(options.group, name);
   Tensor output;
-  if (checked.ok()) checked = make_output(output, tensor.dtype, tensor.shape);
-  if (checked.ok()) {
-    const bool gets_nothing = kind == Collective::exscan && group->me() == 0;
+  Request request = request_for(member_of.get(), kind, [&](const Group& group, Call& call) -> Status {
+    set_call(call, tensor, options.op);
+    compare_shapes(call, tensor);
+    RETURN_IF_ERROR(check_tensor("tensor", tensor));
+    RETURN_IF_ERROR(check_reducible(call, group));
+    RETURN_IF_ERROR(make_output(output, tensor.dtype, tensor.shape));
+    const bool gets_nothing = kind == Collective::exscan && group.me() == 0;
     if (gets_nothing && output.bytes() > 0) std::memset(output.data(), 0, static_cast<size_t>(output.bytes()));
     call.output = pieces(output);
-  }
-  return deliver_pair(*group, std::move(call), checked, std::move(output), options.async_op);
+    return Status::success();
+  });
+  return deliver_pair(std::move(request), std::move(output), options.async_op);
 }
 
 }  // namespace
@@ -92,79 +90,87 @@ TensorAndHandle exscan(const TensorView& tensor, const ReduceOptions& options) {
 }
 
 TensorAndHandle all_gather_into_tensor(const TensorView& tensor, const Options& options) {
-  auto group = group_named(options.group, "all_gather_into_tensor");
-  Call call = make_call(Collective::all_gather, tensor);
-  Status checked = check_tensor("tensor", tensor);
+  const auto member_of = group_named(options.group, "all_gather_into_tensor");
   Tensor output;
-  if (checked.ok()) {
+  Request request = request_for(member_of.get(), Collective::all_gather, [&](const Group& group, Call& call) -> Status {
+    set_call(call, tensor);
+    RETURN_IF_ERROR(check_tensor("tensor", tensor));
     Shape shape = tensor.shape.dims() == 0 ? Shape{1} : tensor.shape;
-    if (__builtin_mul_overflow(shape[0], group->size(), &shape[0])) shape[0] = -1;  // a shape that cannot be
-    checked = make_output(output, tensor.dtype, shape);
+    if (__builtin_mul_overflow(shape[0], group.size(), &shape[0])) shape[0] = -1;  // a shape that cannot be
+    RETURN_IF_ERROR(make_output(output, tensor.dtype, shape));
     call.output = pieces(output);
-  }
-  return deliver_pair(*group, std::move(call), checked, std::move(output), options.async_op);
+    return Status::success();
+  });
+  return deliver_pair(std::move(request), std::move(output), options.async_op);
 }
 
 TensorAndHandle reduce_scatter_tensor(const TensorView& tensor, const ReduceOptions& options) {
-  auto group = group_named(options.group, "reduce_scatter_tensor");
-  Call call = make_call(Collective::reduce_scatter, tensor, options.op);
-  Status checked = check_tensor("tensor", tensor);
-  if (checked.ok()) checked = check_divisible("tensor", tensor, group->size());
+  const auto member_of = group_named(options.group, "reduce_scatter_tensor");
   Tensor output;
-  if (checked.ok()) checked = make_share(output, tensor, group->size(), call);
-  if (checked.ok()) checked = check_reducible(call, *group);
-  return deliver_pair(*group, std::move(call), checked, std::move(output), options.async_op);
+  Request request = request_for(member_of.get(), Collective::reduce_scatter, [&](const Group& group, Call& call) -> Status {
+    set_call(call, tensor, options.op);
+    RETURN_IF_ERROR(check_tensor("tensor", tensor));
+    RETURN_IF_ERROR(check_divisible("tensor", tensor, group.size()));
+    RETURN_IF_ERROR(make_share(output, tensor, group.size(), call));
+    return check_reducible(call, group);
+  });
+  return deliver_pair(std::move(request), std::move(output), options.async_op);
 }
 
 Tensor reduce(const TensorView& tensor, Rank dst, const ReduceNowOptions& options) {
-  auto group = group_named(options.group, "reduce");
-  Call call = make_call(Collective::reduce, tensor, options.op);
-  compare_shapes(call, tensor);
-  Status checked = find_root("dst", dst, *group, call.root);
-  if (checked.ok()) checked = check_tensor("tensor", tensor);
-  if (checked.ok()) checked = check_reducible(call, *group);
+  const auto member_of = group_named(options.group, "reduce");
   Tensor output;
-  if (checked.ok()) checked = make_output(output, tensor.dtype, tensor.shape);
-  if (checked.ok()) {
-    if (call.root != group->me()) std::memset(output.data(), 0, static_cast<size_t>(output.bytes()));
+  Request request = request_for(member_of.get(), Collective::reduce, [&](const Group& group, Call& call) -> Status {
+    set_call(call, tensor, options.op);
+    compare_shapes(call, tensor);
+    RETURN_IF_ERROR(find_root("dst", dst, group, call.root));
+    RETURN_IF_ERROR(check_tensor("tensor", tensor));
+    RETURN_IF_ERROR(check_reducible(call, group));
+    RETURN_IF_ERROR(make_output(output, tensor.dtype, tensor.shape));
+    if (call.root != group.me()) std::memset(output.data(), 0, static_cast<size_t>(output.bytes()));
     call.output = pieces(output);
-  }
-  deliver(*group, std::move(call), checked, {});
+    return Status::success();
+  });
+  deliver(std::move(request), {});
   return output;
 }
 
 Tensor scatter_tensor(const TensorView& tensor, Rank src, const GroupName& group_name) {
-  auto group = group_named(group_name, "scatter_tensor");
-  Call call = make_call(Collective::scatter, tensor);
-  compare_shapes(call, tensor);
-  Status checked = find_root("src", src, *group, call.root);
-  if (checked.ok()) checked = check_tensor("tensor", tensor);
-  if (checked.ok()) checked = check_divisible("tensor", tensor, group->size());
+  const auto member_of = group_named(group_name, "scatter_tensor");
   Tensor output;
-  if (checked.ok()) checked = make_share(output, tensor, group->size(), call);
-  deliver(*group, std::move(call), checked, {});
+  Request request = request_for(member_of.get(), Collective::scatter, [&](const Group& group, Call& call) -> Status {
+    set_call(call, tensor);
+    compare_shapes(call, tensor);
+    RETURN_IF_ERROR(find_root("src", src, group, call.root));
+    RETURN_IF_ERROR(check_tensor("tensor", tensor));
+    RETURN_IF_ERROR(check_divisible("tensor", tensor, group.size()));
+    return make_share(output, tensor, group.size(), call);
+  });
+  deliver(std::move(request), {});
   return output;
 }
 
 Tensor broadcast(const TensorView& tensor, Rank src, const GroupName& group_name) {
-  auto group = group_named(group_name, "broadcast");
-  Call call = make_call(Collective::broadcast, tensor);
-  Status checked = find_root("src", src, *group, call.root);
-  if (checked.ok()) checked = check_tensor("tensor", tensor);
+  const auto member_of = group_named(group_name, "broadcast");
   Tensor output;
-  if (checked.ok()) checked = make_output(output, tensor.dtype, tensor.shape);
-  if (checked.ok()) {
+  Request request = request_for(member_of.get(), Collective::broadcast, [&](const Group& group, Call& call) -> Status {
+    set_call(call, tensor);
+    RETURN_IF_ERROR(find_root("src", src, group, call.root));
+    RETURN_IF_ERROR(check_tensor("tensor", tensor));
+    RETURN_IF_ERROR(make_output(output, tensor.dtype, tensor.shape));
     call.output = pieces(output);
-    if (call.root == group->me() && output.bytes() > 0) std::memcpy(output.data(), tensor.data, static_cast<size_t>(output.bytes()));
-  }
-  deliver(*group, std::move(call), checked, {});
+    if (call.root == group.me() && output.bytes() > 0) std::memcpy(output.data(), tensor.data, static_cast<size_t>(output.bytes()));
+    return Status::success();
+  });
+  deliver(std::move(request), {});
   return output;
 }
 
 void barrier(const GroupName& group_name) {
-  Call call;
-  call.kind = Collective::barrier;
-  deliver(*group_named(group_name, "barrier"), std::move(call), Status::success(), {});
+  const auto member_of = group_named(group_name, "barrier");
+  Request request{.group = member_of.get()};
+  request.call.kind = Collective::barrier;
+  deliver(std::move(request), {});
 }
 
 }  // namespace unisono::comm_func

@@ -43,79 +43,78 @@ Status use_counts(std::span<const int64_t> counts, const TensorView& output, con
 }  // namespace
 
 Tensor gather_into_tensor(const TensorView& tensor, Rank dst, const GroupName& group_name) {
-  auto group = group_named(group_name, "gather_into_tensor");
-  Call call = make_call(Collective::gather, tensor);
-  compare_shapes(call, tensor);
-  Status checked = find_root("dst", dst, *group, call.root);
-  if (checked.ok()) checked = check_tensor("tensor", tensor);
+  const auto member_of = group_named(group_name, "gather_into_tensor");
   Tensor output;
-  const bool is_root = call.root == group->me();
-  if (checked.ok()) {
+  Request request = request_for(member_of.get(), Collective::gather, [&](const Group& group, Call& call) -> Status {
+    set_call(call, tensor);
+    compare_shapes(call, tensor);
+    RETURN_IF_ERROR(find_root("dst", dst, group, call.root));
+    RETURN_IF_ERROR(check_tensor("tensor", tensor));
+    const bool is_root = call.root == group.me();
     Shape shape = is_root && tensor.shape.dims() > 0 ? tensor.shape : Shape{1};
-    if (is_root) shape[0] *= group->size();
-    checked = make_output(output, tensor.dtype, shape);
-  }
-  if (checked.ok() && is_root) call.output = pieces(output);
-  if (checked.ok() && !is_root) std::memset(output.data(), 0, static_cast<size_t>(output.bytes()));
-  deliver(*group, std::move(call), checked, {});
+    if (is_root) shape[0] *= group.size();
+    RETURN_IF_ERROR(make_output(output, tensor.dtype, shape));
+    if (is_root) call.output = pieces(output);
+    if (!is_root) std::memset(output.data(), 0, static_cast<size_t>(output.bytes()));
+    return Status::success();
+  });
+  deliver(std::move(request), {});
   return output;
 }
 
 TensorAndHandle all_to_all_single_with_output_shape(const Shape& output_shape, const TensorView& tensor, const AllToAllOptions& options) {
-  auto group = group_named(options.group, "all_to_all_single_with_output_shape");
-  Call call = make_call(Collective::all_to_all, tensor);
+  const auto member_of = group_named(options.group, "all_to_all_single_with_output_shape");
   const bool equal = options.input_split_sizes.empty() && options.output_split_sizes.empty();
   Tensor output;
-  auto check = [&]() -> Status {
+  Request request = request_for(member_of.get(), Collective::all_to_all, [&](const Group& group, Call& call) -> Status {
+    set_call(call, tensor);
     RETURN_IF_ERROR(check_tensor("tensor", tensor));
     RETURN_IF_ERROR(make_output(output, tensor.dtype, output_shape));
     if (equal) RETURN_IF_ERROR(check_count("output_shape", output, tensor.count(), "as many come as go, where all parts are equal"));
-    RETURN_IF_ERROR(split("input", tensor, options.input_split_sizes, group->size(), call.input));
-    return split("output", output, options.output_split_sizes, group->size(), call.output);
-  };
-  const Status checked = check();
-  if (equal) return deliver_pair(*group, std::move(call), checked, std::move(output), options.async_op);
-  WorkPtr work = deliver_with_splits(*group, std::move(call), checked, {options.async_op, {}, output.storage()});
-  return {std::move(output), handle_of(work)};
+    RETURN_IF_ERROR(split("input", tensor, options.input_split_sizes, group.size(), call.input));
+    return split("output", output, options.output_split_sizes, group.size(), call.output);
+  });
+  request.has_splits = !equal;
+  return deliver_pair(std::move(request), std::move(output), options.async_op);
 }
 
 TensorsAndHandle all_to_all_with_output_shape(std::span<const Shape> output_shape_list, std::span<const TensorView> input_tensor_list,
                                               const Options& options) {
-  auto group = group_named(options.group, "all_to_all_with_output_shape");
-  Call call = make_call(Collective::all_to_all, input_tensor_list.empty() ? TensorView{} : input_tensor_list.front());
-  auto outputs = std::make_shared<std::vector<Tensor>>(output_shape_list.size());
-  auto check = [&]() -> Status {
-    RETURN_IF_ERROR(check_list_length("output_shape_list", output_shape_list.size(), group->size()));
-    RETURN_IF_ERROR(check_list_length("input_tensor_list", input_tensor_list.size(), group->size()));
+  const auto member_of = group_named(options.group, "all_to_all_with_output_shape");
+  std::shared_ptr<std::vector<Tensor>> outputs;
+  Request request = request_for(member_of.get(), Collective::all_to_all, [&](const Group& group, Call& call) -> Status {
+    set_call(call, input_tensor_list.empty() ? TensorView{} : input_tensor_list.front());
+    RETURN_IF_ERROR(check_list_length("output_shape_list", output_shape_list.size(), group.size()));
+    RETURN_IF_ERROR(check_list_length("input_tensor_list", input_tensor_list.size(), group.size()));
     for (const TensorView& input : input_tensor_list) {
       RETURN_IF_ERROR(check_tensor("input_tensor_list", input));
       RETURN_IF_ERROR(check_same_dtype("input_tensor_list", input, call.dtype));
     }
+    outputs = std::make_shared<std::vector<Tensor>>(output_shape_list.size());
     for (size_t index = 0; index < outputs->size(); ++index)
       RETURN_IF_ERROR(make_output((*outputs)[index], call.dtype, output_shape_list[index]));
     call.input = pieces(input_tensor_list);
     const std::vector<TensorView> views(outputs->begin(), outputs->end());
     call.output = pieces(views);
     return Status::success();
-  };
-  const Status checked = check();
-  WorkPtr work = deliver_with_splits(*group, std::move(call), checked, {options.async_op, {}, outputs});
+  });
+  request.has_splits = true;
+  WorkPtr work = deliver(std::move(request), {options.async_op, {}, outputs});
   return {*outputs, handle_of(work)};
 }
 
 CommHandlePtr all_to_all_v_c(TensorView output, const TensorView& input, std::span<const int64_t> send_count_matrix,
                              const Options& options) {
-  auto group = group_named(options.group, "all_to_all_v_c");
-  Call call = make_call(Collective::all_to_all, input);
-  auto check = [&]() -> Status {
+  const auto member_of = group_named(options.group, "all_to_all_v_c");
+  Request request = request_for(member_of.get(), Collective::all_to_all, [&](const Group& group, Call& call) -> Status {
+    set_call(call, input);
     RETURN_IF_ERROR(check_tensor("input", input));
     RETURN_IF_ERROR(check_writable("output", output));
     RETURN_IF_ERROR(check_same_dtype("output", output, input.dtype));
     RETURN_IF_ERROR(check_apart("output", output, "input", input));
-    return use_counts(send_count_matrix, output, input, *group, call);
-  };
-  const Status checked = check();
-  return handle_of(deliver(*group, std::move(call), checked, {options.async_op, {}, nullptr}));
+    return use_counts(send_count_matrix, output, input, group, call);
+  });
+  return handle_of(deliver(std::move(request), {options.async_op, {}, nullptr}));
 }
 
 }  // namespace unisono::comm_func

@@ -6,13 +6,13 @@
 
 namespace unisono::comm_func {
 
-Call make_call(Collective kind, const TensorView& tensor, const ReduceOp& op = ReduceOp::sum);
+void set_call(Call& call, const TensorView& tensor, const ReduceOp& op = ReduceOp::sum);
 void compare_shapes(Call& call, const TensorView& tensor);
 Status find_root(const char* argument, Rank rank, const Group& group, int& root);
 // A result that cannot be made refuses the call like an argument, so that the others hear of it and do not wait.
 Status make_output(Tensor& output, DType dtype, const Shape& shape);
 CommHandlePtr handle_of(const WorkPtr& work);  // null where there is no Work
 // A result that lives as long as the call, even if the caller drops both it and the handle.
-TensorAndHandle deliver_pair(Group& group, Call call, const Status& checked, Tensor output, bool async_op);
+TensorAndHandle deliver_pair(Request&& request, Tensor output, bool async_op);
 
 }  // namespace unisono::comm_func

@@ -11,7 +11,9 @@ namespace unisono::communication {
 
 bool GlobalComm::INITED() { return has_world(); }
 
-void init() { join_default_world({}); }
+void init() {
+  throw_if_error(or_out_of_memory([] { return join_default_world({}), Status::success(); }));
+}
 void release() { leave_default_world(); }
 
 int get_rank(const std::string& group) { return group_named(group, "get_rank")->me(); }

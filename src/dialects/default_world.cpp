@@ -16,6 +16,7 @@
 #include "base/check.hpp"
 #include "base/interrupt.hpp"
 #include "base/patient_mutex.hpp"
+#include "base/shortage.hpp"
 #include "unisono/shared_tensor.hpp"
 
 namespace unisono {
@@ -91,6 +92,17 @@ std::unique_lock<PatientMutex> wait_to_join(DefaultWorld& state) {
   return joining;
 }
 
+// Where memory runs out before anybody is met, it is tried once more, only to say so: that needs less of it.
+Result<std::shared_ptr<World>> launch_here(const LaunchRequest& request) {
+  for (const Status& refusal : {Status::success(), out_of_memory()}) {
+    try {
+      return launch(request, process_environment(), refusal);
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  return out_of_memory();  // the others wait for their deadline then
+}
+
 }  // namespace
 
 bool has_world() {
@@ -131,7 +143,7 @@ void join_default_world(const LaunchRequest& request) {
     on_exit(say_goodbye, nullptr);
     pthread_atfork(before_fork, after_fork, after_fork_in_child);
   }
-  auto world = launch(request, process_environment());
+  auto world = launch_here(request);
   throw_if_error(world.status());
   std::lock_guard lock(state.mutex);
   state.world = std::move(*world);

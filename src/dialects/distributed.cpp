@@ -83,129 +83,107 @@ Status find_root(const char* argument, Rank global, std::optional<int> in_group,
 
 // all_reduce and the scans: every rank's tensor is both what it gives and what it gets.
 Request reduce_in_place_request(Collective kind, const TensorView& tensor, const ReduceOptions& options) {
-  Request request{.group = group_of(options.group, name_of(kind).data())};
-  auto& [group, call, checked, has_splits] = request;
-  if (!group) return request;
-  set_call(call, kind, tensor, options.op);
-  checked = check_writable("tensor", tensor);
-  if (checked.ok()) checked = check_reducible(call, *group);
-  if (checked.ok()) {
+  return request_for(group_of(options.group, name_of(kind).data()), kind, [&](const Group& group, Call& call) -> Status {
+    set_call(call, tensor, options.op);
+    RETURN_IF_ERROR(check_writable("tensor", tensor));
+    RETURN_IF_ERROR(check_reducible(call, group));
     call.input = pieces(tensor);
     call.output = pieces(tensor);
-  }
-  return request;
+    return Status::success();
+  });
 }
 
 Request all_gather_request(TensorList tensor_list, const TensorView& tensor, const Options& options) {
-  Request request{.group = group_of(options.group, "all_gather")};
-  auto& [group, call, checked, has_splits] = request;
-  if (!group) return request;
-  set_call(call, Collective::all_gather, tensor);
-  checked = check_all_gather(*group, tensor_list, tensor);
-  if (checked.ok()) {
+  return request_for(group_of(options.group, "all_gather"), Collective::all_gather, [&](const Group& group, Call& call) -> Status {
+    set_call(call, tensor);
+    RETURN_IF_ERROR(check_all_gather(group, tensor_list, tensor));
     call.input = pieces(tensor);
     call.output = pieces(tensor_list);
-    if (!equal_sizes(tensor_list)) {
-      call.sizes_hash = sizes_hash(tensor_list);
-      call.count = call.output.bytes() / element_bytes(call.dtype);
-    }
-  }
-  return request;
+    if (equal_sizes(tensor_list)) return Status::success();
+    call.sizes_hash = sizes_hash(tensor_list);
+    call.count = call.output.bytes() / element_bytes(call.dtype);
+    return Status::success();
+  });
 }
 
 Request all_gather_into_request(const TensorView& output, const TensorView& input, const Options& options) {
-  Request request{.group = group_of(options.group, "all_gather_into_tensor")};
-  auto& [group, call, checked, has_splits] = request;
-  if (!group) return request;
-  set_call(call, Collective::all_gather, input);
-  checked = check_tensor("input", input);
-  if (checked.ok()) checked = check_writable("output", output);
-  if (checked.ok()) checked = check_into("output", output, input, group->size());
-  if (checked.ok()) {
+  return request_for(group_of(options.group, "all_gather_into_tensor"), Collective::all_gather,
+                     [&](const Group& group, Call& call) -> Status {
+    set_call(call, input);
+    RETURN_IF_ERROR(check_tensor("input", input));
+    RETURN_IF_ERROR(check_writable("output", output));
+    RETURN_IF_ERROR(check_into("output", output, input, group.size()));
     call.input = pieces(input);
     call.output = pieces(output);
     // Torch allows the input to be its own place in the output; any other overlap would be overwritten before it is read.
-    if (input.data != call.output.part(group->me(), group->size()).data) checked = check_apart("output", output, "input", input);
-  }
-  return request;
+    if (input.data == call.output.part(group.me(), group.size()).data) return Status::success();
+    return check_apart("output", output, "input", input);
+  });
 }
 
 Request reduce_scatter_request(const TensorView& output, TensorList input_list, const ReduceOptions& options) {
-  Request request{.group = group_of(options.group, "reduce_scatter")};
-  auto& [group, call, checked, has_splits] = request;
-  if (!group) return request;
-  set_call(call, Collective::reduce_scatter, output, options.op);
-  checked = check_reduce_scatter(*group, output, input_list);
-  if (checked.ok()) checked = check_reducible(call, *group);
-  if (checked.ok()) {
+  return request_for(group_of(options.group, "reduce_scatter"), Collective::reduce_scatter, [&](const Group& group, Call& call) -> Status {
+    set_call(call, output, options.op);
+    RETURN_IF_ERROR(check_reduce_scatter(group, output, input_list));
+    RETURN_IF_ERROR(check_reducible(call, group));
     call.input = pieces(input_list);
     call.output = pieces(output);
-    if (!equal_sizes(input_list)) {
-      call.sizes_hash = sizes_hash(input_list);
-      call.count = call.input.bytes() / element_bytes(call.dtype);
-    }
-  }
-  return request;
+    if (equal_sizes(input_list)) return Status::success();
+    call.sizes_hash = sizes_hash(input_list);
+    call.count = call.input.bytes() / element_bytes(call.dtype);
+    return Status::success();
+  });
 }
 
 Request reduce_scatter_tensor_request(const TensorView& output, const TensorView& input, const ReduceOptions& options) {
-  Request request{.group = group_of(options.group, "reduce_scatter_tensor")};
-  auto& [group, call, checked, has_splits] = request;
-  if (!group) return request;
-  set_call(call, Collective::reduce_scatter, output, options.op);
-  checked = check_writable("output", output);
-  if (checked.ok()) checked = check_tensor("input", input);
-  if (checked.ok()) checked = check_into("input", input, output, group->size());
-  if (checked.ok()) checked = check_reducible(call, *group);
-  if (checked.ok()) {
+  return request_for(group_of(options.group, "reduce_scatter_tensor"), Collective::reduce_scatter,
+                     [&](const Group& group, Call& call) -> Status {
+    set_call(call, output, options.op);
+    RETURN_IF_ERROR(check_writable("output", output));
+    RETURN_IF_ERROR(check_tensor("input", input));
+    RETURN_IF_ERROR(check_into("input", input, output, group.size()));
+    RETURN_IF_ERROR(check_reducible(call, group));
     call.input = pieces(input);
     call.output = pieces(output);
-    if (output.data != call.input.part(group->me(), group->size()).data) checked = check_apart("output", output, "input", input);
-  }
-  return request;
+    if (output.data == call.input.part(group.me(), group.size()).data) return Status::success();
+    return check_apart("output", output, "input", input);
+  });
 }
 
 Request reduce_request(const TensorView& tensor, Rank dst, const RootedReduceOptions& options) {
-  Request request{.group = group_of(options.group, "reduce")};
-  auto& [group, call, checked, has_splits] = request;
-  if (!group) return request;
-  set_call(call, Collective::reduce, tensor, options.op);
-  call.shape.assign(tensor.shape.begin(), tensor.shape.end());
-  call.compare_shapes = true;
-  checked = find_root("dst", dst, options.group_dst, *group, call.root);
-  if (checked.ok()) checked = call.root == group->me() ? check_writable("tensor", tensor) : check_tensor("tensor", tensor);
-  if (checked.ok()) checked = check_reducible(call, *group);
-  if (checked.ok()) call.input = call.output = pieces(tensor);
-  return request;
+  return request_for(group_of(options.group, "reduce"), Collective::reduce, [&](const Group& group, Call& call) -> Status {
+    set_call(call, tensor, options.op);
+    call.shape.assign(tensor.shape.begin(), tensor.shape.end());
+    call.compare_shapes = true;
+    RETURN_IF_ERROR(find_root("dst", dst, options.group_dst, group, call.root));
+    RETURN_IF_ERROR(call.root == group.me() ? check_writable("tensor", tensor) : check_tensor("tensor", tensor));
+    RETURN_IF_ERROR(check_reducible(call, group));
+    call.input = call.output = pieces(tensor);
+    return Status::success();
+  });
 }
 
 Request scatter_request(const TensorView& tensor, TensorList scatter_list, const ScatterOptions& options) {
-  Request request{.group = group_of(options.group, "scatter")};
-  auto& [group, call, checked, has_splits] = request;
-  if (!group) return request;
-  set_call(call, Collective::scatter, tensor);
-  checked = check_scatter(*group, tensor, scatter_list, options, call);
-  if (checked.ok()) call.output = pieces(tensor);
-  return request;
+  return request_for(group_of(options.group, "scatter"), Collective::scatter, [&](const Group& group, Call& call) -> Status {
+    set_call(call, tensor);
+    RETURN_IF_ERROR(check_scatter(group, tensor, scatter_list, options, call));
+    call.output = pieces(tensor);
+    return Status::success();
+  });
 }
 
 Request broadcast_request(const TensorView& tensor, const BroadcastOptions& options) {
-  Request request{.group = group_of(options.group, "broadcast")};
-  auto& [group, call, checked, has_splits] = request;
-  if (!group) return request;
-  set_call(call, Collective::broadcast, tensor);
-  checked = find_root("src", options.src, options.group_src, *group, call.root);
-  if (checked.ok()) checked = call.root == group->me() ? check_tensor("tensor", tensor) : check_writable("tensor", tensor);
-  if (checked.ok()) call.input = call.output = pieces(tensor);
-  return request;
+  return request_for(group_of(options.group, "broadcast"), Collective::broadcast, [&](const Group& group, Call& call) -> Status {
+    set_call(call, tensor);
+    RETURN_IF_ERROR(find_root("src", options.src, options.group_src, group, call.root));
+    RETURN_IF_ERROR(call.root == group.me() ? check_tensor("tensor", tensor) : check_writable("tensor", tensor));
+    call.input = call.output = pieces(tensor);
+    return Status::success();
+  });
 }
 
 Request barrier_request(const Options& options) {
-  Request request{.group = group_of(options.group, "barrier")};
-  auto& [group, call, checked, has_splits] = request;
-  if (!group) return request;
-  call.kind = Collective::barrier;
-  return request;
+  return request_for(group_of(options.group, "barrier"), Collective::barrier, [](const Group&, Call&) { return Status::success(); });
 }
 
 WorkPtr all_reduce(TensorView tensor, const AllReduceOptions& options) {

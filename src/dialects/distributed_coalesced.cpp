@@ -198,59 +198,51 @@ Status use_input_lists(TensorList outputs, TensorLists inputs, const Group& grou
 }  // namespace
 
 Request all_reduce_coalesced_request(TensorList tensors, const ReduceOptions& options) {
-  Request request{.group = group_of(options.group, "all_reduce_coalesced")};
-  auto& [group, call, checked, has_splits] = request;
-  if (!group) return request;
-  set_call(call, Collective::all_reduce, first_of(tensors), options.op);
-  checked = check_list("tensors", tensors, call.dtype, true);
-  if (checked.ok()) checked = check_parts_apart("tensors", tensors);
-  if (checked.ok()) checked = check_reducible(call, *group);
-  if (checked.ok()) {
+  return request_for(group_of(options.group, "all_reduce_coalesced"), Collective::all_reduce,
+                     [&](const Group& group, Call& call) -> Status {
+    set_call(call, first_of(tensors), options.op);
+    RETURN_IF_ERROR(check_list("tensors", tensors, call.dtype, true));
+    RETURN_IF_ERROR(check_parts_apart("tensors", tensors));
+    RETURN_IF_ERROR(check_reducible(call, group));
     const Spans spans = spans_of(tensors);
     describe_sizes(call, {spans});
     call.input = call.output = stretch_of(spans);
-  }
-  return request;
+    return Status::success();
+  });
 }
 
 Request all_gather_into_coalesced_request(TensorList outputs, TensorList inputs, const Options& options) {
-  Request request{.group = group_of(options.group, "all_gather_into_tensor_coalesced")};
-  auto& [group, call, checked, has_splits] = request;
-  if (!group) return request;
-  set_call(call, Collective::all_gather, first_of(inputs));
-  checked =
-      use_tensors({.parts_name = "outputs", .whole_name = "inputs", .parts_are_written = true}, outputs, inputs, *group, call);
-  return request;
+  return request_for(group_of(options.group, "all_gather_into_tensor_coalesced"), Collective::all_gather,
+                     [&](const Group& group, Call& call) {
+    set_call(call, first_of(inputs));
+    return use_tensors({.parts_name = "outputs", .whole_name = "inputs", .parts_are_written = true}, outputs, inputs, group, call);
+  });
 }
 
 Request reduce_scatter_into_coalesced_request(TensorList outputs, TensorList inputs, const ReduceOptions& options) {
-  Request request{.group = group_of(options.group, "reduce_scatter_tensor_coalesced")};
-  auto& [group, call, checked, has_splits] = request;
-  if (!group) return request;
-  set_call(call, Collective::reduce_scatter, first_of(outputs), options.op);
-  checked =
-      use_tensors({.parts_name = "inputs", .whole_name = "outputs", .parts_are_written = false}, inputs, outputs, *group, call);
-  if (checked.ok()) checked = check_reducible(call, *group);
-  return request;
+  return request_for(group_of(options.group, "reduce_scatter_tensor_coalesced"), Collective::reduce_scatter,
+                     [&](const Group& group, Call& call) -> Status {
+    set_call(call, first_of(outputs), options.op);
+    RETURN_IF_ERROR(
+        use_tensors({.parts_name = "inputs", .whole_name = "outputs", .parts_are_written = false}, inputs, outputs, group, call));
+    return check_reducible(call, group);
+  });
 }
 
 Request all_gather_coalesced_request(TensorLists output_tensor_lists, TensorList input_tensor_list, const Options& options) {
-  Request request{.group = group_of(options.group, "all_gather_coalesced")};
-  auto& [group, call, checked, has_splits] = request;
-  if (!group) return request;
-  set_call(call, Collective::all_gather, first_of(input_tensor_list));
-  checked = use_output_lists(output_tensor_lists, input_tensor_list, *group, call);
-  return request;
+  return request_for(group_of(options.group, "all_gather_coalesced"), Collective::all_gather, [&](const Group& group, Call& call) {
+    set_call(call, first_of(input_tensor_list));
+    return use_output_lists(output_tensor_lists, input_tensor_list, group, call);
+  });
 }
 
 Request reduce_scatter_coalesced_request(TensorList outputs, TensorLists input_lists, const ReduceOptions& options) {
-  Request request{.group = group_of(options.group, "reduce_scatter_coalesced")};
-  auto& [group, call, checked, has_splits] = request;
-  if (!group) return request;
-  set_call(call, Collective::reduce_scatter, first_of(outputs), options.op);
-  checked = use_input_lists(outputs, input_lists, *group, call);
-  if (checked.ok()) checked = check_reducible(call, *group);
-  return request;
+  return request_for(group_of(options.group, "reduce_scatter_coalesced"), Collective::reduce_scatter,
+                     [&](const Group& group, Call& call) -> Status {
+    set_call(call, first_of(outputs), options.op);
+    RETURN_IF_ERROR(use_input_lists(outputs, input_lists, group, call));
+    return check_reducible(call, group);
+  });
 }
 
 WorkPtr all_reduce_coalesced(TensorList tensors, const ReduceOptions& options) {

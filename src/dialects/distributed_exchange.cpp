@@ -53,45 +53,41 @@ Status check_all_to_all_single(const Group& group, const TensorView& output, con
 }  // namespace
 
 Request gather_request(const TensorView& tensor, TensorList gather_list, const GatherOptions& options) {
-  Request request{.group = group_of(options.group, "gather")};
-  auto& [group, call, checked, has_splits] = request;
-  if (!group) return request;
-  set_call(call, Collective::gather, tensor);
-  checked = find_root("dst", options.dst, options.group_dst, *group, call.root);
-  if (checked.ok()) checked = check_tensor("tensor", tensor);
-  const bool is_root = call.root == group->me();
-  if (checked.ok() && is_root) checked = check_gather_list(gather_list, tensor, *group);
-  if (checked.ok() && !is_root && !gather_list.empty())
-    checked = {ErrorCode::argument, fmt::format("gather_list is given on the rank that gathers only, and this rank is not rank {}",
-                                                group->world_rank(call.root))};
-  if (checked.ok()) {
+  return request_for(group_of(options.group, "gather"), Collective::gather, [&](const Group& group, Call& call) -> Status {
+    set_call(call, tensor);
+    RETURN_IF_ERROR(find_root("dst", options.dst, options.group_dst, group, call.root));
+    RETURN_IF_ERROR(check_tensor("tensor", tensor));
+    const bool is_root = call.root == group.me();
+    if (is_root) RETURN_IF_ERROR(check_gather_list(gather_list, tensor, group));
+    if (!is_root && !gather_list.empty())
+      return {ErrorCode::argument, fmt::format("gather_list is given on the rank that gathers only, and this rank is not rank {}",
+                                               group.world_rank(call.root))};
     call.input = pieces(tensor);
     if (is_root) call.output = pieces(gather_list);
-  }
-  return request;
+    return Status::success();
+  });
 }
 
 Request all_to_all_request(TensorList output_list, TensorList input_list, const Options& options) {
-  Request request{.group = group_of(options.group, "all_to_all")};
-  auto& [group, call, checked, has_splits] = request;
-  if (!group) return request;
-  set_call(call, Collective::all_to_all, input_list.empty() ? TensorView{} : input_list.front());
-  checked = check_all_to_all(output_list, input_list, *group);
-  if (checked.ok()) {
+  Request request = request_for(group_of(options.group, "all_to_all"), Collective::all_to_all,
+                     [&](const Group& group, Call& call) -> Status {
+    set_call(call, input_list.empty() ? TensorView{} : input_list.front());
+    RETURN_IF_ERROR(check_all_to_all(output_list, input_list, group));
     call.input = pieces(input_list);
     call.output = pieces(output_list);
-  }
-  has_splits = true;
+    return Status::success();
+  });
+  request.has_splits = true;
   return request;
 }
 
 Request all_to_all_single_request(const TensorView& output, const TensorView& input, const AllToAllOptions& options) {
-  Request request{.group = group_of(options.group, "all_to_all_single")};
-  auto& [group, call, checked, has_splits] = request;
-  if (!group) return request;
-  set_call(call, Collective::all_to_all, input);
-  checked = check_all_to_all_single(*group, output, input, options, call);
-  has_splits = !options.input_split_sizes.empty() || !options.output_split_sizes.empty();
+  Request request = request_for(group_of(options.group, "all_to_all_single"), Collective::all_to_all,
+                     [&](const Group& group, Call& call) -> Status {
+    set_call(call, input);
+    return check_all_to_all_single(group, output, input, options, call);
+  });
+  request.has_splits = !options.input_split_sizes.empty() || !options.output_split_sizes.empty();
   return request;
 }
 

@@ -21,7 +21,10 @@ Group& member_group(const GroupHandle& handle, const char* wanted_for) {
 }  // namespace
 
 void init_process_group(const InitOptions& options) {
-  join_default_world({options.rank, options.world_size, options.job, options.timeout_s, options.init_method, options.store});
+  throw_if_error(or_out_of_memory([&] {
+    join_default_world({options.rank, options.world_size, options.job, options.timeout_s, options.init_method, options.store});
+    return Status::success();
+  }));
 }
 
 void destroy_process_group(GroupHandle group) {
@@ -70,14 +73,11 @@ int get_global_rank(GroupHandle handle, int group_rank) {
 
 GroupHandle new_group(const std::vector<int>& ranks, const NewGroupOptions& options) {
   auto world = current_world("new_group");
-  std::vector<int> members = ranks;
-  if (members.empty())
-    for (int rank = 0; rank < world->size(); ++rank) members.push_back(rank);
+  const std::vector<int>& members = ranks.empty() ? world->world_group()->ranks() : ranks;
   throw_if_error(world->check_members(options.name, members));  // also outside, so that nobody waits for who had an error
   if (std::find(members.begin(), members.end(), world->rank()) == members.end()) return GroupHandle::outside();
-  std::string name = options.name.empty() ? world->name_for(members) : options.name;
-  auto group = world->create_group(name, members, {options.timeout_s, options.run_ahead, {}, options.reproducible});
-  if (options.name.empty()) group.ok() ? world->use_name_up(name, members) : world->give_name_back(name, members);
+  auto group = world->create_group(options.name, members,
+                                   {options.timeout_s, options.run_ahead, {}, options.reproducible, options.name.empty()});
   throw_if_error(group.status());
   return GroupHandle(*group);
 }

@@ -11,8 +11,7 @@ Delivery delivery(const AnyOptions& options) {
   return {options.async_op, options.timeout_s, nullptr};
 }
 
-inline void set_call(Call& call, Collective kind, const TensorView& counted, const ReduceOp& op = ReduceOp::sum) {
-  call.kind = kind;
+inline void set_call(Call& call, const TensorView& counted, const ReduceOp& op = ReduceOp::sum) {
   call.dtype = counted.dtype;
   call.count = counted.count();
   call.op = op;

@@ -11,6 +11,7 @@
 #include "base/check.hpp"
 #include "base/hash.hpp"
 #include "base/interrupt.hpp"
+#include "base/shortage.hpp"
 #include "group/world.hpp"
 #include "unisono/reduction.hpp"
 
@@ -69,7 +70,7 @@ Status thrown_status() {
   } catch (const Error& error) {
     return error.status();
   } catch (const std::bad_alloc&) {
-    return {ErrorCode::memory, "memory ran out"};
+    return out_of_memory();
   } catch (const std::exception& error) {
     return {ErrorCode::internal, error.what()};
   } catch (...) {
@@ -154,12 +155,12 @@ void Group::begin(const Call& call, Decision* standing) {
   Status status;
   try {
     status = plan(call, standing);
+    if (status.ok()) [[likely]] name_signature();
   } catch (...) {
     status = thrown_status();
   }
   if (!status.ok()) [[unlikely]]
     return turn_into_refusal(status);
-  name_signature();
   current_.word = make_word(current_.number, current_.decision->hash);
 }
 
@@ -170,6 +171,7 @@ void Group::name_signature() {
   if (decision.known_in_era == signatures_.era()) [[likely]] return;
   const Signatures::Mark mark = signatures_.mark_of(decision.announcement);
   decision.hash = mark.hash;
+  if (!mark.known) signatures_.make_room();
   current_.compares = !mark.known && size() > 1 && (current_.path != Path::slot || exchange_mode() != ExchangeMode::give);
   if (!mark.known && !current_.compares) signatures_.learn(mark.hash, decision.announcement);
   if (!current_.compares) decision.known_in_era = signatures_.era();

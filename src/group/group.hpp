@@ -168,6 +168,8 @@ class Group : public std::enable_shared_from_this<Group> {
   }
   Status perform_inline(const Call& call, Decision* standing = nullptr);
   Bed bed() const;
+  template <typename Make>
+  std::shared_ptr<CallWork> post_made(Collective kind, Make make);
   Status enqueue(std::initializer_list<std::shared_ptr<CallWork>> works);
   void complete(const std::shared_ptr<CallWork>& work, const Status& status);
   void give_token();

@@ -65,7 +65,7 @@ std::string name_of_job(const LaunchRequest& request, const LaunchInfo& info, co
 
 }  // namespace
 
-Result<std::shared_ptr<World>> launch(const LaunchRequest& request, const Environment& environment) {
+Result<std::shared_ptr<World>> launch(const LaunchRequest& request, const Environment& environment, const Status& refusal) {
   auto settings = settings_from(environment);
   if (!settings.ok()) return settings.status();
   if (request.timeout_s && !(*request.timeout_s > 0))
@@ -87,6 +87,7 @@ Result<std::shared_ptr<World>> launch(const LaunchRequest& request, const Enviro
   options.launcher = info->launcher;
   options.job = name_of_job(request, *info, *settings);
   options.settings = std::move(*settings);
+  options.refusal = refusal;
   if (request.store) return join_by_store(*request.store, std::move(options));
   if (info->launcher == "file") return join_by_file(init_method_of(request.init_method)->path, std::move(options));
   if (options.job.empty() && options.size > 1)

@@ -18,7 +18,8 @@ struct LaunchRequest {
   std::shared_ptr<distributed::Store> store = {};  // instead of a method; with rank and size
 };
 
-// Reads the settings and the launcher's variables from `environment` and joins.
-Result<std::shared_ptr<World>> launch(const LaunchRequest& request, const Environment& environment);
+// Reads the settings and the launcher's variables from `environment` and joins; or only tells the others why it does not, where
+// there is a refusal.
+Result<std::shared_ptr<World>> launch(const LaunchRequest& request, const Environment& environment, const Status& refusal = {});
 
 }  // namespace unisono

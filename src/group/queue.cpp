@@ -3,6 +3,7 @@
 
 #include "base/check.hpp"
 #include "base/interrupt.hpp"
+#include "base/shortage.hpp"
 #include "group/group.hpp"
 #include "group/world.hpp"
 
@@ -28,41 +29,44 @@ Status Group::enqueue(std::initializer_list<std::shared_ptr<CallWork>> works) {
   return Status::success();
 }
 
+// What `make` makes, once it is in the queue. Memory that runs out before that is told to the others in the call's place.
+template <typename Make>
+std::shared_ptr<CallWork> Group::post_made(Collective kind, Make make) {
+  try {
+    auto [before, work] = make();
+    if (before) work->follow(before);
+    if (Status status = before ? enqueue({before, work}) : enqueue({work}); !status.ok())
+      work->complete(status);
+    else
+      parts_.world->wake_progress();
+    return work;
+  } catch (const std::bad_alloc&) {
+    static_cast<void>(refuse(kind, out_of_memory()).ok());
+    throw;
+  }
+}
+
 std::shared_ptr<CallWork> Group::post(Call call, std::shared_ptr<void> keep_alive) {
-  auto work = std::make_shared<CallWork>(shared_from_this(), std::move(call), std::move(keep_alive));
-  if (Status status = enqueue({work}); !status.ok())
-    work->complete(status);
-  else
-    parts_.world->wake_progress();
-  return work;
+  return post_made(call.kind, [&] {
+    auto work = std::make_shared<CallWork>(shared_from_this(), std::move(call), std::move(keep_alive));
+    return std::pair(std::shared_ptr<CallWork>(), std::move(work));
+  });
 }
 
 std::shared_ptr<CallWork> Group::post(Call first, Call second, std::shared_ptr<void> keep_alive) {
-  auto before = std::make_shared<CallWork>(shared_from_this(), std::move(first), keep_alive);
-  auto work = std::make_shared<CallWork>(shared_from_this(), std::move(second), std::move(keep_alive));
-  work->follow(before);
-  if (Status status = enqueue({before, work}); !status.ok())
-    work->complete(status);
-  else
-    parts_.world->wake_progress();
-  return work;
+  return post_made(first.kind, [&] {
+    auto before = std::make_shared<CallWork>(shared_from_this(), std::move(first), keep_alive);
+    auto work = std::make_shared<CallWork>(shared_from_this(), std::move(second), std::move(keep_alive));
+    return std::pair(std::move(before), std::move(work));
+  });
 }
 
 std::shared_ptr<CallWork> Group::post(const std::shared_ptr<StandingCall>& standing) {
-  auto work = std::make_shared<CallWork>(shared_from_this(), standing, standing->call);
-  Status status;
-  if (standing->before) {
-    auto before = std::make_shared<CallWork>(shared_from_this(), standing, *standing->before);
-    work->follow(before);
-    status = enqueue({before, work});
-  } else {
-    status = enqueue({work});
-  }
-  if (!status.ok())
-    work->complete(status);
-  else
-    parts_.world->wake_progress();
-  return work;
+  return post_made(standing->call.kind, [&] {
+    std::shared_ptr<CallWork> before;
+    if (standing->before) before = std::make_shared<CallWork>(shared_from_this(), standing, *standing->before);
+    return std::pair(std::move(before), std::make_shared<CallWork>(shared_from_this(), standing, standing->call));
+  });
 }
 
 // A refusal is announced at once when nothing is before it, so that the others hear of it within this call.
@@ -71,7 +75,7 @@ Status Group::refuse(Collective kind, Status why) {
   call.kind = kind;
   auto work = std::make_shared<CallWork>(shared_from_this(), std::move(call), nullptr);
   work->refuse(why);
-  RETURN_IF_ERROR(enqueue({work}));
+  RETURN_IF_ERROR(enqueue({std::move(work)}));
   if (token_.try_take()) {
     while (turn_queue() == Share::progressed) continue;
     give_token();

@@ -18,12 +18,24 @@ Signatures::Mark Signatures::mark_of(const Announcement& announcement) const {
   }
 }
 
+void Signatures::make_room() {
+  known_.reserve(known_.size() + 1);
+  if (!room_) room_ = Known{{0, Announcement{}}}.extract(0);
+}
+
 void Signatures::learn(uint32_t hash, const Announcement& announcement) {
-  if (known_.size() >= most_known && !known_.contains(hash)) {
+  if (auto entry = known_.find(hash); entry != known_.end()) {
+    entry->second = announcement;
+    return;
+  }
+  if (known_.size() >= most_known) {
     known_.clear();
     ++era_;
   }
-  known_.insert_or_assign(hash, announcement);
+  make_room();
+  room_.key() = hash;
+  room_.mapped() = announcement;
+  known_.insert(std::move(room_));
 }
 
 }  // namespace unisono

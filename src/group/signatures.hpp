@@ -20,12 +20,15 @@ class Signatures {
     bool known = false;  // to all members, in full
   };
   Mark mark_of(const Announcement& announcement) const;
+  void make_room();  // for one more: done before a call is announced, since afterwards nothing may fail on one rank alone
   void learn(uint32_t hash, const Announcement& announcement);
   // What was known in another era is not any more: there are too many, and all of them were forgotten.
   uint32_t era() const { return era_; }
 
  private:
-  std::unordered_map<uint32_t, Announcement> known_;
+  using Known = std::unordered_map<uint32_t, Announcement>;
+  Known known_;
+  Known::node_type room_;
   uint32_t era_ = 1;
 };
 

@@ -11,13 +11,12 @@
 #include "base/check.hpp"
 #include "base/cores.hpp"
 #include "base/hash.hpp"
+#include "base/shortage.hpp"
 #include "transport/headroom.hpp"
 #include "transport/peer_memory.hpp"
 
 namespace unisono {
 namespace {
-
-constexpr int most_ranks = 0x7fff;  // where things are packed into words, a rank has 16 bits
 
 class AllSignalsBlocked {
  public:
@@ -44,23 +43,19 @@ Result<std::shared_ptr<World>> World::join(WorldOptions options) {
   if (options.size > most_ranks)
     return Status(ErrorCode::init, fmt::format("a world of {} ranks cannot be; at most {} join on one machine", options.size, most_ranks));
   std::shared_ptr<World> world(new World(std::move(options)));
-  if (Status status = world->open(); !status.ok()) {
-    world->leave();
-    return status;
-  }
-  return world;
+  const Status status = or_out_of_memory([&] { return world->open(); });
+  if (status.ok()) return world;
+  world->leave();
+  return status;
 }
 
 World::~World() { leave(); }
 
 Status World::open() {
   arm_fault(settings().fault, rank());
-  auto rules = PlannerRules::parse(settings().plan, settings().tile_bytes);
-  if (!rules.ok()) return rules.status();
-  rules_ = std::move(*rules);
   const bool has_deadline = options_.join_by.at_ns != never_ns;
   request_ = {rank(), size(), options_.job, has_deadline ? options_.join_by : Deadline::in_seconds(settings().join_timeout_s), log_};
-  if (Status prepared = prepare(); !prepared.ok()) {
+  if (Status prepared = or_out_of_memory([this] { return prepare(); }); !prepared.ok()) {
     arena_.reset();  // what there is, so that there are descriptors to say so with
     death_watch_.reset();
     stop_.reset();
@@ -86,6 +81,10 @@ Status World::open() {
 
 // All that can fail before anybody else is met.
 Status World::prepare() {
+  RETURN_IF_ERROR(options_.refusal);
+  auto rules = PlannerRules::parse(settings().plan, settings().tile_bytes);
+  if (!rules.ok()) return rules.status();
+  rules_ = std::move(*rules);
   RETURN_IF_ERROR(require_descriptors(request_));
   auto watch = DeathWatch::open();
   if (!watch.ok()) return watch.status();
@@ -127,7 +126,7 @@ Status World::make_world_group() {
   for (int index = 0; index < size(); ++index) everybody[static_cast<size_t>(index)] = index;
   GroupOptions options;
   options.made_by = request_.deadline;
-  auto group = create_group(std::string(world_group_name), std::move(everybody), options);
+  auto group = create_group(std::string(world_group_name), everybody, options);
   if (!group.ok()) return group.status();
   world_group_ = std::move(*group);
   return Status::success();

@@ -40,13 +40,17 @@ struct WorldOptions {
   Settings settings;
   Deadline join_by = {};          // otherwise as the settings say
   Descriptor meeting_file = {};  // that gives the job its name; open for as long as the job may be met by that name
+  Status refusal = {};           // why this rank will not join: then it only tells the others so
 };
+
+constexpr int most_ranks = 0x7fff;  // where things are packed into words, a rank has 16 bits
 
 struct GroupOptions {
   std::optional<double> timeout_s = {};  // otherwise as the world's
   int run_ahead = 0;     // calls that a rank which only gives may be ahead of the others; the same on all members
   Deadline made_by = {};  // otherwise as for a call
   std::optional<bool> reproducible = {};  // otherwise as the world's
+  bool numbered = false;  // the name is one that all members make alike, new for every group
 };
 
 class World : public std::enable_shared_from_this<World> {
@@ -72,14 +76,9 @@ class World : public std::enable_shared_from_this<World> {
 
   std::shared_ptr<Group> world_group() const { return world_group_; }
   // Called by the members; `ranks` are in the order that gives group ranks. Waits until all of them have come.
-  Result<std::shared_ptr<Group>> create_group(const std::string& name, std::vector<int> ranks, GroupOptions options = {});
+  Result<std::shared_ptr<Group>> create_group(const std::string& name, const std::vector<int>& ranks, const GroupOptions& options = {});
   std::shared_ptr<Group> find_group(const std::string& name) const;  // null: there is none
   Status destroy_group(const std::string& name);
-  // A name that all members make alike, new for every group. A group that was not made gives its name back; that of one that
-  // was made does not come again, so how often it was made need not be remembered.
-  std::string name_for(const std::vector<int>& ranks);
-  void give_name_back(const std::string& name, const std::vector<int>& ranks);
-  void use_name_up(const std::string& name, const std::vector<int>& ranks);
   Status check_members(const std::string& name, const std::vector<int>& ranks) const;  // ok, or why there can be no such group
 
   // Zeroed memory that all ranks of this machine have mapped, for as long as somebody holds it.
@@ -106,6 +105,13 @@ class World : public std::enable_shared_from_this<World> {
   Group::Share progress_all(std::vector<std::shared_ptr<Group>>& groups, uint32_t& version);
   void sweep_retired();
   void look_after_idle_groups();
+  // A group that was not made gives its number back; the name of one that was made does not come again, so how often it was made
+  // need not be remembered.
+  std::string numbered_name(const std::vector<int>& ranks);
+  void end_of_name(const std::string& name, const std::vector<int>& ranks, bool was_made);
+  Result<std::shared_ptr<Group>> try_group(const std::string& name, const std::vector<int>& ranks, const GroupOptions& options,
+                                           const Status& refusal);
+  GroupParts parts_of(const std::string& name, const std::vector<int>& ranks, const GroupOptions& options);
   // group/world_board.cpp
   Status prepare_group(GroupParts& parts, const GroupOptions& options);
   Status board_take_time(GroupParts& parts);

@@ -17,6 +17,7 @@
 #include "base/check.hpp"
 #include "base/hash.hpp"
 #include "base/interrupt.hpp"
+#include "base/shortage.hpp"
 #include "group/world.hpp"
 
 namespace unisono {
@@ -194,13 +195,15 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
                                             fmt::join(parts.ranks, ", "), missing), missing};
   };
   WaitPolicy policy = policy_;
-  Status status = wait_until_done(head(), policy, turn, examine, deadline);
-  if (status.ok()) status = board_check(parts);
+  Status status = or_out_of_memory([&] {
+    RETURN_IF_ERROR(wait_until_done(head(), policy, turn, examine, deadline));
+    return board_check(parts);
+  });
   for (size_t member = 0; member < parts.members.size() && status.ok(); ++member)
     if (!lane_fits(*parts.members[member].mapping, static_cast<uint64_t>(parts.lane_offsets[member]), parts.layout))
       status = {ErrorCode::protocol, fmt::format("group \"{}\" of ranks [{}] was not made: the place of rank {}'s lane cannot be", parts.name,
                                                  fmt::join(parts.ranks, ", "), parts.ranks[member]), parts.ranks[member]};
-  if (!status.ok()) board_give_up(GroupParts(parts), status);
+  if (!status.ok()) board_give_up(parts.moved_on ? GroupParts(parts) : std::move(parts), status);
   return status;
 }
 
@@ -279,7 +282,10 @@ void World::board_give_up(GroupParts&& parts, const Status& why) {
   }
   std::lock_guard lock(mutex_);
   parts.world.reset();
-  failed_.push_back(std::move(parts));
+  try {
+    failed_.push_back(std::move(parts));
+  } catch (const std::bad_alloc&) {  // its lane is lost, and nothing else
+  }
 }
 
 // A lane of a try in vain is given back when nobody can know it any more: each other member has said that it will not touch it, is

@@ -5,16 +5,17 @@
 
 #include <algorithm>
 #include <bit>
-#include <set>
+#include <bitset>
 
 #include "base/check.hpp"
 #include "base/interrupt.hpp"
+#include "base/shortage.hpp"
 #include "group/world.hpp"
 
 namespace unisono {
 namespace {
 
-std::string numbered_name(const std::vector<int>& ranks, int number) {
+std::string name_of_number(const std::vector<int>& ranks, int number) {
   return fmt::format("ranks {} #{}", fmt::join(ranks, ","), number);
 }
 
@@ -25,15 +26,34 @@ Status World::check_members(const std::string& name, const std::vector<int>& ran
     return Status(ErrorCode::argument, fmt::format("group \"{}\" of ranks [{}]: {}", name, fmt::join(ranks, ", "), what));
   };
   if (ranks.empty()) return wrong("a group needs at least one rank");
-  std::set<int> seen;
+  std::bitset<most_ranks + 1> seen;
   for (int rank : ranks) {
     if (rank < 0 || rank >= size()) return wrong(fmt::format("rank {} is not in the world of {}", rank, size()));
-    if (!seen.insert(rank).second) return wrong(fmt::format("rank {} is there twice", rank));
+    if (seen[static_cast<size_t>(rank)]) return wrong(fmt::format("rank {} is there twice", rank));
+    seen.set(static_cast<size_t>(rank));
   }
   return Status::success();
 }
 
-Result<std::shared_ptr<Group>> World::create_group(const std::string& name, std::vector<int> ranks, GroupOptions options) {
+// Where memory runs out it is tried once more, only to say so to those who wait: that needs less of it.
+Result<std::shared_ptr<Group>> World::create_group(const std::string& given, const std::vector<int>& ranks, const GroupOptions& options) {
+  std::string number;
+  const std::string& name = options.numbered ? number : given;
+  for (const Status& refusal : {Status::success(), out_of_memory()}) {
+    try {
+      if (options.numbered && number.empty()) number = numbered_name(ranks);
+      auto group = try_group(name, ranks, options, refusal);
+      if (options.numbered) end_of_name(name, ranks, group.ok());
+      return group;
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  return out_of_memory();  // the others wait for their deadline then
+}
+
+// Throws for want of memory as long as nobody knows of this rank's try; later it gives up.
+Result<std::shared_ptr<Group>> World::try_group(const std::string& name, const std::vector<int>& ranks, const GroupOptions& options,
+                                                const Status& refusal) {
   if (forked()) return Status(ErrorCode::state, "this process was forked from a rank; it has no World");
   RETURN_IF_ERROR(outside_interrupt_check());
   RETURN_IF_ERROR(check_members(name, ranks));
@@ -43,10 +63,41 @@ Result<std::shared_ptr<Group>> World::create_group(const std::string& name, std:
     return wrong(fmt::format("this rank, {}, is not a member", rank()));
   sweep_retired();
   sweep_failed();
+  GroupParts parts = parts_of(name, ranks, options);
+  std::map<std::string, std::shared_ptr<Group>> place{{name, nullptr}};  // made before the others count on it
+  const bool has_deadline = options.made_by.at_ns != never_ns;
+  const Deadline deadline = has_deadline ? options.made_by : Deadline::in_seconds(parts.timeout_s);
+  do {
+    RETURN_IF_ERROR(board_take_time(parts));
+    const Status prepared = refusal.ok() ? or_out_of_memory([&] { return prepare_group(parts, options); }) : refusal;
+    if (!prepared.ok()) {
+      board_refuse(parts, prepared);
+      return prepared;
+    }
+    FAULT_POINT("group_published");
+    for (const Neighbour& member : parts.members) ring_bell(member.head());
+    if (Status status = board_collect(parts, deadline); !status.ok() && !parts.moved_on) return status;
+  } while (parts.moved_on);
+  std::shared_ptr<Group> group;
+  const Status made = or_out_of_memory([&] { return group = std::make_shared<Group>(GroupParts(parts), *arena_), Status::success(); });
+  if (!made.ok()) {
+    board_give_up(std::move(parts), made);
+    return made;
+  }
+  std::lock_guard lock(mutex_);
+  place.begin()->second = group;
+  groups_.merge(place);
+  groups_version_.fetch_add(1, std::memory_order_release);
+  for (int member = 0; member < group->size(); ++member)  // who died after it came, and before the control thread knew the group
+    if (!lost_[static_cast<size_t>(group->world_rank(member))].empty()) group->member_lost(member);
+  return group;
+}
+
+GroupParts World::parts_of(const std::string& name, const std::vector<int>& ranks, const GroupOptions& options) {
   GroupParts parts;
   parts.world = shared_from_this();
   parts.name = name;
-  parts.ranks = std::move(ranks);
+  parts.ranks = ranks;
   parts.me = static_cast<int>(std::find(parts.ranks.begin(), parts.ranks.end(), rank()) - parts.ranks.begin());
   parts.run_ahead = std::clamp(options.run_ahead, 0, most_run_ahead);  // what it may be is checked by prepare_group
   parts.layout = {static_cast<int>(parts.ranks.size()), static_cast<int>(std::bit_ceil(static_cast<unsigned>(parts.run_ahead + 2)))};
@@ -55,25 +106,7 @@ Result<std::shared_ptr<Group>> World::create_group(const std::string& name, std:
   parts.reproducible = options.reproducible.value_or(settings().reproducible);
   for (int member : parts.ranks) parts.members.push_back(joined_.neighbours[static_cast<size_t>(member)]);
   parts.lane_offsets.resize(parts.ranks.size());
-  const bool has_deadline = options.made_by.at_ns != never_ns;
-  const Deadline deadline = has_deadline ? options.made_by : Deadline::in_seconds(parts.timeout_s);
-  do {
-    RETURN_IF_ERROR(board_take_time(parts));
-    if (Status status = prepare_group(parts, options); !status.ok()) {
-      board_refuse(parts, status);
-      return status;
-    }
-    FAULT_POINT("group_published");
-    for (const Neighbour& member : parts.members) ring_bell(member.head());
-    if (Status status = board_collect(parts, deadline); !status.ok() && !parts.moved_on) return status;
-  } while (parts.moved_on);
-  auto group = std::make_shared<Group>(std::move(parts), *arena_);
-  std::lock_guard lock(mutex_);
-  for (int member = 0; member < group->size(); ++member)  // who died after it came, and before the control thread knew the group
-    if (!lost_[static_cast<size_t>(group->world_rank(member))].empty()) group->member_lost(member);
-  groups_[name] = group;
-  groups_version_.fetch_add(1, std::memory_order_release);
-  return group;
+  return parts;
 }
 
 // All that this rank alone can get wrong. The others hear of it: they count on this rank.
@@ -101,20 +134,23 @@ std::shared_ptr<Group> World::find_group(const std::string& name) const {
   return entry == groups_.end() ? nullptr : entry->second;
 }
 
-std::string World::name_for(const std::vector<int>& ranks) {
+std::string World::numbered_name(const std::vector<int>& ranks) {
   std::lock_guard lock(mutex_);
-  return numbered_name(ranks, ++times_made_[{"", ranks}]);
+  int& times = times_made_[{"", ranks}];
+  std::string name = name_of_number(ranks, times + 1);
+  ++times;
+  return name;
 }
 
-// Unless another thread was given the next one meanwhile: a name that was made must not come again.
-void World::give_name_back(const std::string& name, const std::vector<int>& ranks) {
+// A number is not given back if another thread was given the next one meanwhile: a name that was made must not come again.
+void World::end_of_name(const std::string& name, const std::vector<int>& ranks, bool was_made) {
   std::lock_guard lock(mutex_);
-  if (int& times = times_made_[{"", ranks}]; name == numbered_name(ranks, times)) --times;
-}
-
-void World::use_name_up(const std::string& name, const std::vector<int>& ranks) {
-  std::lock_guard lock(mutex_);
-  times_made_.erase({name, ranks});
+  try {
+    int& times = times_made_[{"", ranks}];
+    if (was_made) times_made_.erase({name, ranks});
+    if (!was_made && name == name_of_number(ranks, times)) --times;
+  } catch (const std::bad_alloc&) {  // then a count stays behind
+  }
 }
 
 Status World::destroy_group(const std::string& name) {

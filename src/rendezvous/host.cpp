@@ -12,6 +12,7 @@
 
 #include "base/check.hpp"
 #include "base/interrupt.hpp"
+#include "base/shortage.hpp"
 
 namespace unisono {
 namespace {
@@ -70,9 +71,11 @@ class Host {
 
   Result<Joined> run() {
     RETURN_IF_ERROR(open());
-    Status status = collect();
-    if (status.ok()) status = introduce();
-    if (status.ok()) status = until_ready();
+    const Status status = or_out_of_memory([this]() -> Status {
+      RETURN_IF_ERROR(collect());
+      RETURN_IF_ERROR(introduce());
+      return until_ready();
+    });
     tell_outcome(status);
     if (!status.ok()) {
       tell_latecomers(status);

@@ -1,18 +1,20 @@
 // Joining as a guest, and what both sides share. Rank 0's side is host.cpp. Next: group/world.cpp.
 #include "rendezvous/join.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
+#include <memory>
 #include <utility>
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
 #include "base/interrupt.hpp"
+#include "base/shortage.hpp"
 #include "rendezvous/host.hpp"
 #include "rendezvous/join_messages.hpp"
 #include "transport/futex.hpp"
@@ -110,7 +112,7 @@ Result<Joined> visit_host(const JoinRequest& request, const JoinMessage& hello, 
   Joined joined;
   RETURN_IF_ERROR(tell_host(*host, request, hello, mine));
   FAULT_POINT("join_said_hello");
-  if (Status met = meet_members(*host, request, joined, again); !met.ok()) {
+  if (Status met = or_out_of_memory([&] { return meet_members(*host, request, joined, again); }); !met.ok()) {
     if (!hung_up(met)) mention(*host, unable(request, met));
     return met;
   }
@@ -123,6 +125,40 @@ Result<Joined> visit_host(const JoinRequest& request, const JoinMessage& hello, 
   if (!go.ok()) return go.status();
   joined.global_barrier = go->message.flag != 0;
   return joined;
+}
+
+// How many descriptors this process has open; 0 where nobody can say. (std::filesystem's iterator ends the process when memory runs out.)
+int64_t open_descriptors() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), closedir);
+  int64_t count = 0;
+  while (folder && readdir(folder.get())) ++count;
+  return count;
+}
+
+Result<Joined> meet(const JoinRequest& request, const Arena& arena) {
+  int pipe_ends[2];
+  if (pipe2(pipe_ends, O_CLOEXEC) != 0) return decline(request, {ErrorCode::resource, "no descriptors left for a pipe"});
+  Descriptor reading(pipe_ends[0]), life(pipe_ends[1]);
+  if (!reading || !life) return decline(request, {ErrorCode::resource, "no descriptors left for a pipe"});
+  auto& head = *reinterpret_cast<ArenaHead*>(arena.mapping()->data());
+  JoinMessage hello;
+  hello.rank = request.rank;
+  hello.size = request.size;
+  hello.pid = getpid();
+  hello.flag = register_global_barrier();
+  hello.probe = head.probe;
+  const int mine[] = {arena.descriptor(), reading.number()};
+  bool again = false;
+  for (int attempt = 0;; ++attempt) {
+    auto joined = request.rank == 0 ? host_world(request, hello, mine) : visit_host(request, hello, mine, again);
+    if (again) {
+      rest(attempt);
+      continue;
+    }
+    if (hung_up(joined.status())) return Status(ErrorCode::init, joined.status().message());
+    if (joined.ok()) joined->life = std::move(life);
+    return joined;
+  }
 }
 
 }  // namespace
@@ -161,11 +197,8 @@ Status require_descriptors(const JoinRequest& request) {
   constexpr int64_t for_ourselves = 16, taken_for_granted = 16;
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return Status::success();
-  std::error_code unreadable;
-  int64_t open_now = 0;
-  for (std::filesystem::directory_iterator entry("/proc/self/fd", unreadable), end; !unreadable && entry != end; entry.increment(unreadable))
-    ++open_now;
-  if (open_now == 0) open_now = taken_for_granted;
+  int64_t open_now = open_descriptors() - 3;  // without ".", ".." and the folder's own
+  if (open_now <= 0) open_now = taken_for_granted;
   const int64_t needed = (request.rank == 0 ? 3 : 2) * int64_t{request.size} + for_ourselves;
   if (limit.rlim_cur >= static_cast<rlim_t>(open_now + needed)) return Status::success();
   return {ErrorCode::resource, fmt::format("joining {} ranks needs {} open files beside the {} that rank {} has open, and the limit is {}; "
@@ -184,28 +217,10 @@ Status decline(const JoinRequest& request, const Status& why) {
 }
 
 Result<Joined> join(const JoinRequest& request, const Arena& arena) {
-  int pipe_ends[2];
-  if (pipe2(pipe_ends, O_CLOEXEC) != 0) return decline(request, {ErrorCode::resource, "no descriptors left for a pipe"});
-  Descriptor reading(pipe_ends[0]), life(pipe_ends[1]);
-  if (!reading || !life) return decline(request, {ErrorCode::resource, "no descriptors left for a pipe"});
-  auto& head = *reinterpret_cast<ArenaHead*>(arena.mapping()->data());
-  JoinMessage hello;
-  hello.rank = request.rank;
-  hello.size = request.size;
-  hello.pid = getpid();
-  hello.flag = register_global_barrier();
-  hello.probe = head.probe;
-  const int mine[] = {arena.descriptor(), reading.number()};
-  bool again = false;
-  for (int attempt = 0;; ++attempt) {
-    auto joined = request.rank == 0 ? host_world(request, hello, mine) : visit_host(request, hello, mine, again);
-    if (again) {
-      rest(attempt);
-      continue;
-    }
-    if (hung_up(joined.status())) return Status(ErrorCode::init, joined.status().message());
-    if (joined.ok()) joined->life = std::move(life);
-    return joined;
+  try {
+    return meet(request, arena);
+  } catch (const std::bad_alloc&) {
+    return decline(request, out_of_memory());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "group/group.hpp"
+#include "unisono/settings.hpp"
 
 namespace unisono::testing {
 namespace {
@@ -27,6 +28,22 @@ WorkPtr make_group_call(Group& group, Scratch& scratch, const CallChoice& choice
 }
 
 }  // namespace
+
+std::string numbered(const std::string& text) {
+  auto settings = settings_from(process_environment());
+  if (!settings.ok()) return text;
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    size_t digits = 0;
+    if (text[at] == '#') digits = text.find_first_not_of("0123456789", at + 1) - at - 1;
+    result += text[at++];
+    if (digits == 0) continue;
+    const auto nth = static_cast<uint32_t>(std::stoul(text.substr(at, digits)));
+    result += std::to_string(nth + static_cast<uint32_t>(settings->first_call) - 1);
+    at += std::min(digits, text.size() - at);
+  }
+  return result;
+}
 
 WorkPtr make_call(const GroupHandle& group, Scratch& scratch, const CallChoice& choice) {
   using namespace distributed;

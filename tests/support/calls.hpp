@@ -43,6 +43,9 @@ struct CallChoice {
 WorkPtr make_call(const GroupHandle& group, Scratch& scratch, const CallChoice& choice);
 
 // Sums a few numbers and checks them: the group works.
+// The text with every "#n" as errors have it for a group's n-th call: other numbers where UNISONO_FIRST_CALL says so.
+std::string numbered(const std::string& text);
+
 void expect_works(const TestWorld& world);
 void expect_works(const TestWorld& world, const GroupHandle& group);
 

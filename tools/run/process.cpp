@@ -7,9 +7,11 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <sstream>
 
 #include "base/check.hpp"
 
@@ -79,6 +81,16 @@ int exec_error_from(Pipe& report) {
   return got == sizeof reason ? reason : 0;
 }
 
+// Where a folder of PATH may not be searched, exec says "permission denied" also of a program that is in none of them.
+bool is_in_path(const std::string& program, const Environment& environment) {
+  const auto path = environment.find("PATH");
+  std::string folder;
+  std::istringstream folders(path == environment.end() ? "" : path->second);
+  while (std::getline(folders, folder, ':'))
+    if (::access(((folder.empty() ? "." : folder) + "/" + program).c_str(), F_OK) == 0) return true;
+  return false;
+}
+
 }  // namespace
 
 Result<Process> start(const Program& program, const Signals& signals) {
@@ -95,6 +107,9 @@ Result<Process> start(const Program& program, const Signals& signals) {
   if (process.pid < 0)
     return Status(ErrorCode::resource, fmt::format("cannot start a process: {}", std::strerror(errno)));
   process.exec_error = exec_error_from(*report);
+  const std::string& name = program.command.front();
+  if (process.exec_error == EACCES && name.find('/') == std::string::npos && !is_in_path(name, program.environment))
+    process.exec_error = ENOENT;
   process.handle = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
   process.output = std::move(output->read_end);
   process.error = std::move(error->read_end);

@@ -23,7 +23,7 @@ struct Process {
   pid_t pid = 0;
   Descriptor handle;         // readable once the process has ended
   Descriptor output, error;  // the reading ends of its standard output and error
-  int exec_error = 0;        // why the program could not be started; the process has ended then
+  int exec_error = 0;        // why the program could not be started, ENOENT if it is not there; the process has ended then
 };
 
 // The process is the leader of its own process group, so that a signal for the group reaches all that it starts and a
