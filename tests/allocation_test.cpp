@@ -11,6 +11,7 @@
 #include "tests/support/calls.hpp"
 #include "tests/support/children.hpp"
 #include "tests/support/outcomes.hpp"
+#include "unisono/comm_func.hpp"
 
 namespace {
 

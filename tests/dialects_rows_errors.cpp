@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "tests/dialects_rows.hpp"
+#include "tests/support/calls.hpp"
 #include "tests/support/children.hpp"
 #include "unisono/communication.hpp"
 

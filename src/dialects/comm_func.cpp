@@ -38,7 +38,11 @@ Status make_output(Tensor& output, DType dtype, const Shape& shape) {
   return Status::success();
 }
 
-CommHandlePtr handle_of(const WorkPtr& work) { return work ? std::make_shared<CommHandle>(work) : nullptr; }
+CommHandlePtr handle_of(const WorkPtr& work) {
+  CommHandlePtr handle;
+  if (work) throw_if_error(or_out_of_memory([&] { return handle = std::make_shared<CommHandle>(work), Status::success(); }));
+  return handle;
+}
 
 TensorAndHandle deliver_pair(Request&& request, Tensor output, bool async_op) {
   WorkPtr work = deliver(std::move(request), {async_op, {}, output.storage()});

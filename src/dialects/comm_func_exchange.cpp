@@ -81,7 +81,8 @@ TensorAndHandle all_to_all_single_with_output_shape(const Shape& output_shape, c
 TensorsAndHandle all_to_all_with_output_shape(std::span<const Shape> output_shape_list, std::span<const TensorView> input_tensor_list,
                                               const Options& options) {
   const auto member_of = group_named(options.group, "all_to_all_with_output_shape");
-  std::shared_ptr<std::vector<Tensor>> outputs;
+  std::shared_ptr<std::vector<Tensor>> outputs;  // that the call keeps
+  std::vector<Tensor> result;
   Request request = request_for(member_of.get(), Collective::all_to_all, [&](const Group& group, Call& call) -> Status {
     set_call(call, input_tensor_list.empty() ? TensorView{} : input_tensor_list.front());
     RETURN_IF_ERROR(check_list_length("output_shape_list", output_shape_list.size(), group.size()));
@@ -96,11 +97,12 @@ TensorsAndHandle all_to_all_with_output_shape(std::span<const Shape> output_shap
     call.input = pieces(input_tensor_list);
     const std::vector<TensorView> views(outputs->begin(), outputs->end());
     call.output = pieces(views);
+    result = *outputs;
     return Status::success();
   });
   request.has_splits = true;
-  WorkPtr work = deliver(std::move(request), {options.async_op, {}, outputs});
-  return {*outputs, handle_of(work)};
+  WorkPtr work = deliver(std::move(request), {options.async_op, {}, std::move(outputs)});
+  return {std::move(result), handle_of(work)};
 }
 
 CommHandlePtr all_to_all_v_c(TensorView output, const TensorView& input, std::span<const int64_t> send_count_matrix,
