@@ -68,6 +68,7 @@ void expect_clear_error(const Corruption& corruption) {
   std::vector<Ending> endings = Children(2, [&](int rank) {
     WorldChoice mine = choice;
     mine.settings.arena_bytes = arena_bytes[rank];
+    mine.settings.first_call = number;
     as_rank(rank, mine, [&](TestWorld& world) {
       GroupHandle group = distributed::new_group({0, 1}, {.name = group_name});
       if (rank == 1) {
