@@ -9,11 +9,14 @@
 namespace unisono {
 namespace {
 
+using testing::as_rank;
+using testing::Children;
 using testing::for_each_world;
 using testing::Outcomes;
 using testing::ranks;
 using testing::SharedArray;
 using testing::TestWorld;
+using testing::WorldChoice;
 
 TEST(Agree, is_true_only_when_everybody_says_so) {
   for_each_world(ranks({1, 2, 3, 5}), [](TestWorld& world) {
@@ -109,6 +112,34 @@ TEST_F(AgreeDeath, leaves_one_answer_to_the_survivors) {
     EXPECT_TRUE(endings.back().succeeded()) << endings.back().output;
     EXPECT_EQ(sums[0], 2);
     EXPECT_EQ(sums[size - 1], 2);
+  }
+}
+
+// They die one after the other, each while the rest wait for it in shrink_group.
+TEST_F(AgreeDeath, of_those_whom_shrinking_waits_for_leaves_them_out) {
+  constexpr int size = 4;
+  for (int survivors : {1, 2}) {
+    const WorldChoice choice{.size = size};
+    SharedArray<std::atomic<int>> ready(1);
+    Children children(size, [&](int rank) {
+      as_rank(rank, choice, [&](TestWorld& world) {
+        testing::expect_works(world);
+        ready[0] += 1;
+        if (rank >= survivors) testing::await([] { return false; });
+        GroupHandle rest = distributed::shrink_group();
+        EXPECT_EQ(distributed::get_world_size(rest), survivors);
+        std::vector<int32_t> one(3, 1);
+        distributed::all_reduce(view(one), {.group = rest});
+        EXPECT_EQ(one.front(), survivors);
+      });
+    });
+    EXPECT_TRUE(testing::await([&] { return ready[0] == size; }));
+    for (int victim = size - 1; victim >= survivors; --victim) {
+      children.await_asleep(0);
+      children.kill(victim);
+    }
+    const std::vector<testing::Ending> endings = children.wait();
+    for (int rank = 0; rank < survivors; ++rank) EXPECT_TRUE(endings[static_cast<size_t>(rank)].succeeded()) << endings[static_cast<size_t>(rank)].output;
   }
 }
 

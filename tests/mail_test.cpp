@@ -31,8 +31,9 @@ struct Pair {
       offsets.push_back(*arenas.back()->take(layout.bytes(), "a lane"));
       neighbours.push_back({rank, 0, arenas.back()->mapping()});
     }
-    giver = std::make_unique<Lanes>(layout, 0, neighbours, offsets);
-    taker = std::make_unique<Lanes>(layout, 1, neighbours, offsets);
+    giver = std::make_unique<Lanes>(layout, 0, neighbours);
+    taker = std::make_unique<Lanes>(layout, 1, neighbours);
+    for (Lanes* lanes : {giver.get(), taker.get()}) lanes->find(offsets);
     links = std::make_unique<Links>(*giver, *arenas[0], LinkUse::letters);
     EXPECT_TRUE(links->open_to(1).ok());
   }

@@ -215,6 +215,44 @@ TEST(OrdinaryUsers, are_not_kept_from_joining_or_from_hearing_of_deaths_by_neigh
   EXPECT_LE(lines, 2u) << said.substr(0, 2000);  // one while joining, one by the thread that answers the door afterwards
 }
 
+// Rank 0 cannot let them in, and does not try all the time; when it can again, it answers.
+TEST(OrdinaryUsers, who_run_out_of_descriptors_later_serve_the_door_without_haste) {
+  WorldChoice choice{.size = 2};
+  SharedArray<Signs> signs(1);
+  Children world(2, [&](int rank) {
+    as_rank(rank, choice, [&](TestWorld& world) {
+      expect_works(world);
+      if (rank == 1) return expect_works(world);
+      rlimit before = {};
+      ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+      const Descriptor next(dup(STDERR_FILENO));
+      const rlimit none = {static_cast<rlim_t>(next.number()), before.rlim_max};
+      ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+      signs[0].ready = 1;
+      EXPECT_TRUE(await([&] { return signs[0].ready == 2; }));  // they knock now
+      const clock_t cpu = clock();
+      const timespec a_second{1, 0};
+      nanosleep(&a_second, nullptr);
+      EXPECT_LT(clock() - cpu, CLOCKS_PER_SEC / 10);
+      ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+      signs[0].ready = 3;
+      EXPECT_TRUE(await([&] { return signs[0].ready == 4; }));
+      expect_works(world);
+    });
+  });
+  EXPECT_TRUE(await([&] { return signs[0].ready == 1; }));
+  std::vector<Descriptor> visitors;
+  for (int index = 0; index < 20; ++index)
+    if (auto visitor = connect_to(meeting_place(choice.job)); visitor.ok()) visitors.push_back(std::move(visitor->socket));
+  signs[0].ready = 2;
+  EXPECT_TRUE(await([&] { return signs[0].ready == 3; }));
+  auto second = join_as(1, 2, choice.job, choice.settings);
+  EXPECT_EQ(second.status().code(), ErrorCode::init) << second.status().text();
+  EXPECT_NE(second.status().message().find("already running"), std::string::npos) << second.status().text();
+  signs[0].ready = 4;
+  expect_all_succeeded(world.wait());
+}
+
 TEST(OrdinaryUsers, who_call_exec_are_noticed) {
   Outcomes outcomes(2);
   WorldChoice choice{.size = 2};

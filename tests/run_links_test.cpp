@@ -32,9 +32,10 @@ struct Rank {
   Rank(Machine& machine, Schedule what, int32_t number)
       : schedule(std::move(what)),
         input(count, number),
-        lanes(machine.layout, schedule.place.rank, machine.neighbours(), machine.offsets),
+        lanes(machine.layout, schedule.place.rank, machine.neighbours()),
         links(lanes, *machine.arenas[static_cast<size_t>(schedule.place.rank)], LinkUse::steps),
         run(lanes, links) {
+    lanes.find(machine.offsets);
     call.kind = Collective::all_reduce;
     call.dtype = DType::int32;
     call.count = static_cast<int64_t>(count);

@@ -26,9 +26,10 @@ class Rank {
   Rank(Machine& machine, Schedule what, bool shares)
       : schedule_(std::move(what)),
         arena_(*machine.arenas[static_cast<size_t>(schedule_.place.rank)]),
-        lanes_(machine.layout, schedule_.place.rank, machine.neighbours(), machine.offsets),
+        lanes_(machine.layout, schedule_.place.rank, machine.neighbours()),
         links_(lanes_, arena_, LinkUse::steps),
         run_(lanes_, links_) {
+    lanes_.find(machine.offsets);
     EXPECT_TRUE(lanes_.ensure_tiles(arena_).ok());
     std::fill_n(lanes_.stage(lanes_.me(), 0), slot_sets * lanes_.set_bytes(), untouched);
     const bool reduces_all = schedule_.collective == Collective::all_reduce;

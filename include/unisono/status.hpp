@@ -47,7 +47,7 @@ class [[nodiscard]] Status {
   static Status success() { return {}; }
   bool ok() const { return !failure_; }
   ErrorCode code() const { return failure_ ? failure_->code : ErrorCode::ok; }
-  std::string message() const { return failure_ ? failure_->message : std::string(); }
+  const std::string& message() const;
   int peer() const { return failure_ ? failure_->peer : -1; }  // the rank to blame, or -1
   std::string text() const;                                    // "MismatchError: …"
 

@@ -50,9 +50,14 @@ const ErrorRow& row_of(ErrorCode code) { return error_rows[static_cast<size_t>(c
 std::string_view error_name(ErrorCode code) { return row_of(code).name; }
 bool breaks_group(ErrorCode code) { return row_of(code).breaks_group; }
 
+const std::string& Status::message() const {
+  static const std::string none;
+  return failure_ ? failure_->message : none;
+}
+
 std::string Status::text() const {
-  std::string text(error_name(code())), details = message();
-  return details.empty() ? text : text.append(": ").append(details);
+  std::string text(error_name(code()));
+  return message().empty() ? text : text.append(": ").append(message());
 }
 
 void throw_if_error(const Status& status) { row_of(status.code()).raise(status); }

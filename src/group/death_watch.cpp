@@ -116,10 +116,10 @@ DeathWatch::News DeathWatch::wait(int most_milliseconds) {
     if (peers_[rank].suspected_ns == 0 || peers_[rank].reported) continue;
     std::string how = how_it_ended(static_cast<int>(rank));
     if (how.empty()) continue;
-    peers_[rank].reported = true;
-    --suspected_;
     news.losses.push_back({static_cast<int>(rank), std::move(how)});
   }
+  for (const Loss& loss : news.losses) peers_[static_cast<size_t>(loss.rank)].reported = true;  // last, when memory can no longer run out
+  suspected_ -= static_cast<int>(news.losses.size());
   return news;
 }
 

@@ -31,7 +31,7 @@ Group::Group(GroupParts parts, Arena& arena)
       arena_(arena),
       log_(parts_.world->log()),
       policy_(parts_.world->wait_policy()),
-      lanes_(parts_.layout, parts_.me, parts_.members, parts_.lane_offsets),
+      lanes_(parts_.layout, parts_.me, parts_.members),
       links_(lanes_, arena, LinkUse::steps),
       exchange_(lanes_),
       run_(lanes_, links_),
@@ -40,6 +40,16 @@ Group::Group(GroupParts parts, Arena& arena)
       number_(parts_.first_call - 1),
       seen_by_all_(number_) {
   if (!policy_.global_barrier) lanes_.need_fences();
+}
+
+// Takes no memory: the others count on this member from now on.
+void Group::met(const GroupParts& parts) {
+  parts_.lane_offsets = parts.lane_offsets;
+  parts_.board_key = parts.board_key;
+  parts_.time = parts.time;
+  parts_.my_lane = parts.my_lane;
+  parts_.peer_reads = parts.peer_reads;
+  lanes_.find(parts_.lane_offsets);
 }
 
 Group::~Group() = default;
@@ -81,9 +91,9 @@ Status thrown_status() {
 template <typename Perform>
 bool Group::at_once(Perform perform) {
   if (queued_.load(std::memory_order_acquire) != 0 || !token_.try_take()) return false;
+  const AtEnd given([this] { give_token(); });
   const bool free = queued_.load(std::memory_order_relaxed) == 0 && !current_.call;
   if (free) perform();
-  give_token();
   return free;
 }
 
@@ -131,8 +141,10 @@ Status Group::run(const std::shared_ptr<StandingCall>& standing) {
 
 Status Group::perform_inline(const Call& call, Decision* standing) {
   RETURN_IF_ERROR(usable());
-  begin(call, standing);
-  return end(fenced([this] { return wait_until_done(bed(), policy_, [this] { return turn(); }, [this] { return examine(); }); }));
+  return end(fenced([&] {
+    begin(call, standing);
+    return wait_until_done(bed(), policy_, [this] { return turn(); }, [this] { return examine(); });
+  }));
 }
 
 // In a call that the last arriver ends for all, one wake-up for the whole group is better than one for each.
@@ -342,7 +354,7 @@ Status Group::end(Status status) {
   FAULT_POINT("before_finish");
   // A call that was given up because we leave is not finished: those who need us in it are to hear that we left.
   if (status.code() != ErrorCode::state) lanes_.mine().finished.store(current_.number, std::memory_order_release);
-  if (current_.noted) parts_.world->note_waiting(status.ok() ? "" : "gave up in " + call_text());
+  if (current_.noted) note_end(status);
   current_.call = nullptr;
   if (current_.work) complete(std::exchange(current_.work, nullptr), status);
   return status;

@@ -77,7 +77,8 @@ Status thrown_status();  // of the exception being handled
 
 class Group : public std::enable_shared_from_this<Group> {
  public:
-  Group(GroupParts parts, Arena& arena);
+  Group(GroupParts parts, Arena& arena);  // before its members have met: nothing else may be done with it
+  void met(const GroupParts& parts);      // where their lanes are, and all else that they have found out about each other
   ~Group();
   Group(const Group&) = delete;
 
@@ -163,7 +164,7 @@ class Group : public std::enable_shared_from_this<Group> {
     try {
       return step();
     } catch (...) {
-      return break_group(fault_here(thrown_status()));
+      return break_by_exception();
     }
   }
   Status perform_inline(const Call& call, Decision* standing = nullptr);
@@ -205,7 +206,10 @@ class Group : public std::enable_shared_from_this<Group> {
   Status break_interrupted(const std::string& where);  // because the thread that waits here was interrupted
   Status broken_status() const;
   Status gone_status() const;
-  Status break_group(Status status);
+  Status break_group(const Status& status);
+  Status break_by_exception();  // the one being handled
+  bool spread_break(const Status& status);
+  void note_end(const Status& status);
   std::string call_text() const;
 
   GroupParts parts_;

@@ -70,15 +70,21 @@ std::shared_ptr<CallWork> Group::post(const std::shared_ptr<StandingCall>& stand
 }
 
 // A refusal is announced at once when nothing is before it, so that the others hear of it within this call.
+// Where there is no memory for that, the group is given up: a call that took no number would put the ranks out of step.
 Status Group::refuse(Collective kind, Status why) {
-  Call call;
-  call.kind = kind;
-  auto work = std::make_shared<CallWork>(shared_from_this(), std::move(call), nullptr);
-  work->refuse(why);
-  RETURN_IF_ERROR(enqueue({std::move(work)}));
+  try {
+    Call call;
+    call.kind = kind;
+    auto work = std::make_shared<CallWork>(shared_from_this(), std::move(call), nullptr);
+    work->refuse(why);
+    RETURN_IF_ERROR(enqueue({std::move(work)}));
+  } catch (const std::bad_alloc&) {
+    spread_break(out_of_memory());
+    throw;
+  }
   if (token_.try_take()) {
+    const AtEnd given([this] { give_token(); });
     while (turn_queue() == Share::progressed) continue;
-    give_token();
   } else {
     parts_.world->wake_progress();
   }
@@ -102,16 +108,20 @@ bool Group::take_next() {
       work = std::move(queue_.front());
       queue_.pop_front();
     }
-    Status status = usable();
+    Status status = or_out_of_memory([this] { return usable(); });
     if (status.ok()) status = work->prerequisite();
     if (!status.ok()) {
       complete(work, status);
       continue;
     }
     current_.work = std::move(work);
-    begin(current_.work->call(), current_.work->standing_decision());
-    if (current_.work->is_refusal()) turn_into_refusal(current_.work->refusal());
-    return true;
+    status = fenced([this] {
+      begin(current_.work->call(), current_.work->standing_decision());
+      if (current_.work->is_refusal()) turn_into_refusal(current_.work->refusal());
+      return Status::success();
+    });
+    if (status.ok()) return true;
+    static_cast<void>(end(status).ok());  // the Work has it
   }
 }
 
@@ -135,11 +145,12 @@ Group::Share Group::progress() { return std::max(mailbox_.progress(), progress_q
 Group::Share Group::progress_queue() {
   if (queued_.load(std::memory_order_acquire) == 0) return Share::idle;
   if (token_.wanted() || !token_.try_take()) return Share::idle;
+  const AtEnd given([this] {
+    turned_by_library_ = false;
+    token_.give();
+  });
   turned_by_library_ = true;
-  Share share = turn_queue();
-  turned_by_library_ = false;
-  token_.give();
-  return share;
+  return turn_queue();
 }
 
 // Waits for a posted call: turns the engine itself when it can, otherwise sleeps until the token comes free.

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <climits>
 
+#include "base/at_end.hpp"
 #include "base/clock.hpp"
 #include "transport/futex.hpp"
 
@@ -46,17 +47,17 @@ class RunnerToken {
   // the deadline has passed, or, with false, when there is no use in going on.
   template <typename Done, typename Hold>
   void wait_until(Done done, Hold hold, Deadline deadline) {
+    const AtEnd no_longer_wanted([this] { unwant(); });
     want();
     bool goes_on = true;
     while (!done() && goes_on && !deadline.passed()) {
       if (try_take()) {
+        const AtEnd given([this] { give(); });
         goes_on = hold();
-        give();
       } else {
         rest(done, deadline.remaining_ns());
       }
     }
-    unwant();
   }
 
   void want() { wanting_.fetch_add(1, std::memory_order_relaxed); }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/check.hpp"
+#include "base/shortage.hpp"
 #include "group/group.hpp"
 #include "group/world.hpp"
 
@@ -153,16 +154,32 @@ Status Group::timed_out(double waited_s) const {
                                           call_text(), waited_s, world_rank(me()), who_is_missing())};
 }
 
-// Writes the first cause into this rank's lane and then the abort word into everybody's.
-Status Group::break_group(Status status) {
+Status Group::break_group(const Status& status) {
+  return spread_break(status) ? broken_status() : gone_status();
+}
+
+// Where there is no memory for the whole story, the others at least hear that there is none.
+Status Group::break_by_exception() {
+  try {
+    return break_group(fault_here(thrown_status()));
+  } catch (const std::bad_alloc&) {
+    spread_break(out_of_memory());
+    return out_of_memory();
+  }
+}
+
+// Writes the first cause into this rank's lane and then the abort word into everybody's; false when this rank has left. Takes no
+// memory.
+bool Group::spread_break(const Status& status) {
   {
     std::lock_guard lock(cause_mutex_);
-    if (left_.load(std::memory_order_relaxed)) return gone_status();
+    if (left_.load(std::memory_order_relaxed)) return false;
     LaneControl& mine = lanes_.mine();
-    if (mine.abort.load(std::memory_order_acquire) != 0) return broken_status();
+    if (mine.abort.load(std::memory_order_acquire) != 0) return true;
     if (mine.cause[0] == 0) {
-      size_t length = std::min(status.message().size(), static_cast<size_t>(cause_bytes - 1));
-      std::memcpy(mine.cause, status.message().data(), length);
+      const std::string_view text = status.message();
+      const size_t length = std::min(text.size(), static_cast<size_t>(cause_bytes - 1));
+      std::memcpy(mine.cause, text.data(), length);
       mine.cause[length] = 0;
     }
     uint64_t packed = pack_abort(status.code(), me(), static_cast<uint32_t>(status.peer()));
@@ -172,7 +189,12 @@ Status Group::break_group(Status status) {
     }
   }
   lanes_.wake_everyone();
-  return broken_status();
+  return true;
+}
+
+void Group::note_end(const Status& status) try {
+  parts_.world->note_waiting(status.ok() ? "" : "gave up in " + call_text());
+} catch (const std::bad_alloc&) {  // the note is a help to others, no more
 }
 
 Status Group::broken_status() const {

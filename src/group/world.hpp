@@ -30,6 +30,8 @@ namespace unisono {
 
 inline constexpr std::string_view world_group_name = "unisono_world_group";
 
+class LateVisitors;
+
 struct WorldOptions {
   int rank = 0;
   int size = 1;
@@ -100,6 +102,10 @@ class World : public std::enable_shared_from_this<World> {
   Status make_world_group();
   void run_progress();
   void run_control();
+  template <typename Work>
+  void run_until_stopped(const char* name, Work work);
+  void progress_until_stopped();
+  void control_until_stopped(LateVisitors& visitors, Deadline& door_rests);
   Status watch_others();
   void member_lost(int rank, const std::string& how);
   Group::Share progress_all(std::vector<std::shared_ptr<Group>>& groups, uint32_t& version);

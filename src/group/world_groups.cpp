@@ -64,7 +64,8 @@ Result<std::shared_ptr<Group>> World::try_group(const std::string& name, const s
   sweep_retired();
   sweep_failed();
   GroupParts parts = parts_of(name, ranks, options);
-  std::map<std::string, std::shared_ptr<Group>> place{{name, nullptr}};  // made before the others count on it
+  // Made before the others count on it: once they have met, nothing may fail on one of them alone.
+  std::map<std::string, std::shared_ptr<Group>> place{{name, std::make_shared<Group>(parts, *arena_)}};
   const bool has_deadline = options.made_by.at_ns != never_ns;
   const Deadline deadline = has_deadline ? options.made_by : Deadline::in_seconds(parts.timeout_s);
   do {
@@ -78,14 +79,9 @@ Result<std::shared_ptr<Group>> World::try_group(const std::string& name, const s
     for (const Neighbour& member : parts.members) ring_bell(member.head());
     if (Status status = board_collect(parts, deadline); !status.ok() && !parts.moved_on) return status;
   } while (parts.moved_on);
-  std::shared_ptr<Group> group;
-  const Status made = or_out_of_memory([&] { return group = std::make_shared<Group>(GroupParts(parts), *arena_), Status::success(); });
-  if (!made.ok()) {
-    board_give_up(std::move(parts), made);
-    return made;
-  }
+  const std::shared_ptr<Group> group = place.begin()->second;
+  group->met(parts);
   std::lock_guard lock(mutex_);
-  place.begin()->second = group;
   groups_.merge(place);
   groups_version_.fetch_add(1, std::memory_order_release);
   for (int member = 0; member < group->size(); ++member)  // who died after it came, and before the control thread knew the group

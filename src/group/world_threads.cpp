@@ -9,6 +9,7 @@
 #include <poll.h>
 
 #include "base/check.hpp"
+#include "base/shortage.hpp"
 #include "group/world.hpp"
 #include "rendezvous/late_visitors.hpp"
 
@@ -19,10 +20,29 @@ constexpr int64_t progress_spin_ns = 5'000;
 constexpr int64_t progress_rest_ns = 1'000'000;  // while callers' threads do the work
 constexpr int control_period_ms = 1000;
 
+// Again and again until there is memory for it.
+template <typename Step>
+void insist(Step step) {
+  constexpr timespec a_moment{0, 10'000'000};
+  while (!or_out_of_memory([&] { return step(), Status::success(); }).ok()) nanosleep(&a_moment, nullptr);
+}
+
 constexpr int64_t stop_token = -1, door_token = -2, visitor_token = -3;  // visitors: less their socket
 constexpr int rest_ms = 100;                                             // of the door, when more knock than can be served
 
 }  // namespace
+
+// A thread of ours goes on when memory has run out: it rests and begins anew. Nothing else may be thrown in it.
+template <typename Work>
+void World::run_until_stopped(const char* name, Work work) {
+  while (!stopping_.load(std::memory_order_acquire)) {
+    try {
+      insist(work);
+    } catch (const std::exception& error) {
+      return insist([&] { log_.write(LogLevel::error, fmt::format("the {} thread met a bug and stops: {}", name, error.what())); });
+    }
+  }
+}
 
 void World::wake_progress() {
   progress_wanted_.fetch_add(1, std::memory_order_seq_cst);
@@ -45,7 +65,11 @@ Group::Share World::progress_all(std::vector<std::shared_ptr<Group>>& groups, ui
   return most;
 }
 
-void World::run_progress() try {
+void World::run_progress() {
+  run_until_stopped("progress", [this] { progress_until_stopped(); });
+}
+
+void World::progress_until_stopped() {
   std::vector<std::shared_ptr<Group>> groups;
   uint32_t version = ~0u;
   int64_t spin_until = 0;
@@ -75,8 +99,6 @@ void World::run_progress() try {
     }
     progress_sleep_.store(ProgressSleep::none, std::memory_order_seq_cst);
   }
-} catch (const std::exception& error) {
-  log_.write(LogLevel::error, fmt::format("the progress thread met a bug and stops: {}", error.what()));
 }
 
 Status World::watch_others() {
@@ -86,13 +108,17 @@ Status World::watch_others() {
 }
 
 // However many knock: a bounded number is served, then the door rests, and deaths are told before the next is let in.
-void World::run_control() try {
+void World::run_control() {
   LateVisitors visitors(joined_, request_);
   Deadline door_rests;
+  run_until_stopped("control", [&] { control_until_stopped(visitors, door_rests); });
+}
+
+void World::control_until_stopped(LateVisitors& visitors, Deadline& door_rests) {
   while (!stopping_.load(std::memory_order_acquire)) {
     const bool rests = door_rests.at_ns != never_ns;
     const DeathWatch::News news = death_watch_->wait(rests ? rest_ms : control_period_ms);
-    for (const DeathWatch::Loss& loss : news.losses) member_lost(loss.rank, loss.how);
+    for (const DeathWatch::Loss& loss : news.losses) insist([&] { member_lost(loss.rank, loss.how); });
     if (door_rests.passed() && death_watch_->add(joined_.door.number(), door_token).ok()) door_rests = {};
     for (int64_t token : news.tokens) {
       if (token <= visitor_token) visitors.answer(static_cast<int>(visitor_token - token));
@@ -106,8 +132,6 @@ void World::run_control() try {
     visitors.dismiss_silent();
     if (news.losses.empty() && news.tokens.empty()) look_after_idle_groups();
   }
-} catch (const std::exception& error) {
-  log_.write(LogLevel::error, fmt::format("the control thread met a bug and stops: {}", error.what()));
 }
 
 void World::member_lost(int peer, const std::string& how) {

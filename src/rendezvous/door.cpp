@@ -42,9 +42,9 @@ std::vector<Visitor> Door::admit() {
 void Door::turn_away(const PeerIdentity& who) {
   ++turned_away_;
   if (!silent_until_.passed()) return;
-  log_.warning(fmt::format("refused {} at the meeting place, {}of uid {} (pid {}); the next line about this comes in a minute at the earliest",
+  log_.warning(fmt::format("refused {} at the meeting place, {}of uid {} ({}); the next line about this comes in a minute at the earliest",
                            turned_away_ == 1 ? "a visitor" : fmt::format("{} visitors", turned_away_),
-                           turned_away_ == 1 ? "" : "the last ", who.uid, who.pid));
+                           turned_away_ == 1 ? "" : "the last ", who.uid, who.process()));
   turned_away_ = 0;
   silent_until_ = Deadline::in_seconds(between_lines_s);
 }

@@ -37,22 +37,22 @@ Status already_running(const JoinRequest& request, const Descriptor& holder) {
   if (holder)
     if (auto identity = identity_of(holder); identity.ok()) who = *identity;
   if (who.uid != geteuid())
-    return {ErrorCode::auth, fmt::format("the meeting place of job \"{}\" is held by another user's process (uid {}, pid {})",
-                                         request.job, who.uid, who.pid)};
-  return {ErrorCode::init, fmt::format("job \"{}\" is already running: its rank 0 is pid {}, and this process (pid {}) also "
+    return {ErrorCode::auth, fmt::format("the meeting place of job \"{}\" is held by another user's process (uid {}, {})",
+                                         request.job, who.uid, who.process())};
+  return {ErrorCode::init, fmt::format("job \"{}\" is already running: its rank 0 is {}, and this process (pid {}) also "
                                        "calls itself rank 0; wait for it to end or choose another UNISONO_JOB",
-                                       request.job, who.pid, getpid())};
+                                       request.job, who.process(), getpid())};
 }
 
 Status unable(const JoinMessage& message, const PeerIdentity& who) {
   const Status said = message.said();
-  return {said.code(), fmt::format("rank {} (pid {}) cannot join: {}", message.rank, who.pid, said.message())};
+  return {said.code(), fmt::format("rank {} ({}) cannot join: {}", message.rank, who.process(), said.message())};
 }
 
 // Its last word may say why.
 Status went_away(const Guest& guest) {
   if (auto last = receive(guest.socket); last.ok() && last->message.kind == JoinKind::unable) return unable(last->message, guest.who);
-  return {ErrorCode::init, fmt::format("rank {} (pid {}) went away while joining", guest.hello->rank, guest.who.pid)};
+  return {ErrorCode::init, fmt::format("rank {} ({}) went away while joining", guest.hello->rank, guest.who.process())};
 }
 
 // The socket is looked at after the pidfd was opened, so a pid that was used again is not watched.
@@ -71,11 +71,14 @@ class Host {
 
   Result<Joined> run() {
     RETURN_IF_ERROR(open());
-    const Status status = or_out_of_memory([this]() -> Status {
-      RETURN_IF_ERROR(collect());
-      RETURN_IF_ERROR(introduce());
-      return until_ready();
-    });
+    Status status;
+    try {
+      status = collect();
+      if (status.ok()) status = introduce();
+      if (status.ok()) status = until_ready();
+    } catch (const std::bad_alloc&) {
+      status = cannot_join(out_of_memory());
+    }
     tell_outcome(status);
     if (!status.ok()) {
       tell_latecomers(status);
@@ -87,11 +90,17 @@ class Host {
 
   void decline(const Status& why) {
     if (!open().ok()) return;
-    tell_outcome(why);
-    tell_latecomers(why);
+    const Status told = cannot_join(why);
+    tell_outcome(told);
+    tell_latecomers(told);
   }
 
  private:
+  // What keeps rank 0 itself from joining, as the others are told.
+  static Status cannot_join(const Status& why) {
+    return {why.code(), fmt::format("rank 0 (pid {}) cannot join: {}", getpid(), why.message()), 0};
+  }
+
   // A name that is taken and refuses connections belongs to a world that was left: a forked child of its rank 0 has not yet
   // come to close its copy.
   Status open() {
@@ -191,17 +200,17 @@ class Host {
 
   Status check(const JoinMessage& hello, const PeerIdentity& who) const {
     if (std::string_view(hello.version) != hello_.version)
-      return {ErrorCode::version, fmt::format("rank {} (pid {}) speaks {}, rank 0 (pid {}) speaks {}; use one version of "
-                                              "the library", hello.rank, who.pid, hello.version, getpid(), hello_.version)};
+      return {ErrorCode::version, fmt::format("rank {} ({}) speaks {}, rank 0 (pid {}) speaks {}; use one version of "
+                                              "the library", hello.rank, who.process(), hello.version, getpid(), hello_.version)};
     if (hello.size != request_.size)
-      return {ErrorCode::init, fmt::format("rank {} (pid {}) says there are {} ranks, rank 0 (pid {}) says {}", hello.rank,
-                                           who.pid, hello.size, getpid(), request_.size)};
+      return {ErrorCode::init, fmt::format("rank {} ({}) says there are {} ranks, rank 0 (pid {}) says {}", hello.rank,
+                                           who.process(), hello.size, getpid(), request_.size)};
     if (hello.rank < 0 || hello.rank >= request_.size)
-      return {ErrorCode::init, fmt::format("pid {} calls itself rank {} in a world of {}", who.pid, hello.rank, request_.size)};
+      return {ErrorCode::init, fmt::format("{} calls itself rank {} in a world of {}", who.process(), hello.rank, request_.size)};
     const Guest* there = seats_[static_cast<size_t>(hello.rank)];
     if (!there && hello.rank != 0) return Status::success();
-    return {ErrorCode::init, fmt::format("two processes call themselves rank {}: pid {} and pid {}", hello.rank,
-                                         there ? there->who.pid : getpid(), who.pid)};
+    return {ErrorCode::init, fmt::format("two processes call themselves rank {}: {} and {}", hello.rank,
+                                         (there ? there->who : PeerIdentity{getpid(), geteuid()}).process(), who.process())};
   }
 
   // Everybody's arena and watch to everybody, rank 0 included. Of each guest three descriptors are open here at any time:

@@ -25,8 +25,8 @@ namespace {
 constexpr double patience_with_host_s = 1;  // past our own deadline, since only rank 0 can say who is missing
 
 Status squatted(const PeerIdentity& who, const JoinRequest& request) {
-  return {ErrorCode::auth, fmt::format("the meeting place of job \"{}\" is held by another user's process (uid {}, pid {}); "
-                                       "end it or choose another UNISONO_JOB", request.job, who.uid, who.pid)};
+  return {ErrorCode::auth, fmt::format("the meeting place of job \"{}\" is held by another user's process (uid {}, {}); "
+                                       "end it or choose another UNISONO_JOB", request.job, who.uid, who.process())};
 }
 
 Result<Descriptor> find_host(const JoinRequest& request, bool met_before) {

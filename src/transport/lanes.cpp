@@ -37,14 +37,16 @@ int64_t set_bytes_for(int members) { return std::clamp(members * 32_KiB, 128_KiB
 
 }  // namespace
 
-Lanes::Lanes(LaneLayout layout, int me, std::vector<Neighbour> members, std::vector<int64_t> offsets)
-    : layout_(layout), me_(me), set_bytes_(set_bytes_for(layout.members)), members_(std::move(members)),
-      offsets_(std::move(offsets)) {
-  for (int index = 0; index < layout_.members; ++index) {
-    std::byte* lane = member(index).mapping->data() + offsets_[static_cast<size_t>(index)];
-    controls_.push_back(reinterpret_cast<LaneControl*>(lane));
-    cells_.push_back(reinterpret_cast<Cell*>(lane + layout_.cells_at()));
-    slots_.push_back(reinterpret_cast<Slot*>(lane + layout_.slots_at()));
+Lanes::Lanes(LaneLayout layout, int me, std::vector<Neighbour> members)
+    : layout_(layout), me_(me), set_bytes_(set_bytes_for(layout.members)), members_(std::move(members)), controls_(members_.size()),
+      cells_(members_.size()), slots_(members_.size()) {}
+
+void Lanes::find(std::span<const int64_t> offsets) {
+  for (size_t index = 0; index < members_.size(); ++index) {
+    std::byte* lane = members_[index].mapping->data() + offsets[index];
+    controls_[index] = reinterpret_cast<LaneControl*>(lane);
+    cells_[index] = reinterpret_cast<Cell*>(lane + layout_.cells_at());
+    slots_[index] = reinterpret_cast<Slot*>(lane + layout_.slots_at());
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,8 @@ inline constexpr int slot_sets = 8;  // sets of stage slots in a lane's tiles; a
 
 class Lanes {
  public:
-  Lanes(LaneLayout layout, int me, std::vector<Neighbour> members, std::vector<int64_t> offsets);
+  Lanes(LaneLayout layout, int me, std::vector<Neighbour> members);
+  void find(std::span<const int64_t> offsets);  // where in each member's arena its lane is: before anything else. Takes no memory.
 
   int me() const { return me_; }
   int members() const { return layout_.members; }
@@ -82,7 +84,6 @@ class Lanes {
   int64_t my_tiles_ = 0;  // where this rank's are; what it tells the others can be written over
   int64_t set_bytes_;
   std::vector<Neighbour> members_;
-  std::vector<int64_t> offsets_;
   std::vector<LaneControl*> controls_;
   std::vector<Cell*> cells_;
   std::vector<Slot*> slots_;

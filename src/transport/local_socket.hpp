@@ -18,6 +18,8 @@ namespace unisono {
 struct PeerIdentity {
   int pid = 0;  // 0 when the peer lives in another pid namespace
   uid_t uid = 0;
+
+  std::string process() const { return pid > 0 ? "pid " + std::to_string(pid) : "pid unknown"; }
 };
 
 // What became of an attempt; `unavailable` means nobody answers there now and it may be tried again. `exhausted`: there is

@@ -15,6 +15,7 @@ def row(modes, test, only, reason):
 
 
 NO_PID = "expects pids in errors, and those of another namespace mean nothing"
+WARNED = "expects nothing else on standard error, where rank 0 warns of the neighbours"
 TOO_LARGE = "its buffers and ranks take more than 64 MiB by themselves; rough_test has the calls in sizes that fit"
 LARGE_TESTS = ("async_test", "coalesced_test", "collectives_test", "command_test", "groups_test", "large_test", "letters_test", "mismatch_test",
                "plans_test", "reproducible_test", "shared_lists_test", "shared_tensor_test", "torture_calls_test", "torture_deaths_test",
@@ -42,7 +43,13 @@ ROWS = (
     row("^g$", "interrupt_test", "Interrupt.ends_waiting_for_another_thread_that_agrees", "looks for its own pid in the outer /proc"),
     row("^g$", "join_test", "Join.a_second_rank_0_is_told_who_the_first_is:"
         "Join.a_rank_started_again_is_refused_while_the_old_world_lives_and_welcome_in_the_next", NO_PID),
-    row("^g$", "join_strangers_test", "Strangers.another_version_of_the_library_is_named_to_both", NO_PID),
+    row("^g$", "join_strangers_test", "Strangers.another_version_of_the_library_is_named_to_both:"
+        "OtherUser.who_squats_the_meeting_place_is_named_and_not_obeyed", NO_PID),
+    row("^j$", "clock_jump_test", "WallClock.that_jumps_has_no_effect", WARNED),
+    row("^j$", "deadline_test", "Deadline.a_straggler_is_named_in_a_warning_before_the_deadline", WARNED),
+    row("^j$", "ordinary_users_test", "OrdinaryUsers.with_too_few_descriptors_*",
+        "where descriptors are short and strangers take what there is, a rank may come too late to hear why joining failed"),
+    row("^h$", "ordinary_users_test", "OrdinaryUsers.start_many_ranks_with_a_thousand_descriptors", "maps 128 arenas of 1 GiB"),
     row("^b-256$", "collectives_test", "EveryCollective.works_among_16_ranks_on_few_cores",
         "sixteen ranks as threads of one process share its 256 descriptors, and need more"),
     row("^d$", "c_api_test", "TheCHeader.does_what_it_says_from_c_on_every_number_of_ranks", "its ranks say on standard output what held"),

@@ -96,6 +96,7 @@ def no_network_namespace():
 def hostile_neighbours():
     """In a network namespace, which has abstract names of its own: nobody else's ranks are visited."""
     system.unshare(system.CLONE_NEWNET)
+    system.bring_loopback_up()  # mpirun looks for an interface
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "neighbour")
     roles = ("flood", "flood", "silent", "silent-same-user")
     neighbours = [subprocess.Popen([sys.executable, program, role]) for role in roles]

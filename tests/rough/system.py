@@ -2,9 +2,11 @@
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 import platform
 import signal
+import socket
 import struct
 import time
 
@@ -29,6 +31,12 @@ def unshare(flags):
 
 def die_with_parent():
     call(libc.prctl, PR_SET_PDEATHSIG, 9, 0, 0, 0)
+
+
+def bring_loopback_up():
+    set_flags, up_and_running = 0x8914, 0x41  # SIOCSIFFLAGS; IFF_UP | IFF_RUNNING
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, set_flags, struct.pack("16sh14x", b"lo", up_and_running))
 
 
 def cannot_unshare(flags):

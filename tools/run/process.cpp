@@ -132,6 +132,8 @@ std::string cannot_start(const std::string& program, int exec_error) {
     advice = exists ? "the interpreter that its first line names does not exist" : "there is no such file";
   else if (exec_error == EACCES && exists && S_ISDIR(found.st_mode))
     advice = "it is a directory";
+  else if (exec_error == EACCES && is_path && !exists)
+    advice = "this user may not search a folder on the way to it";
   else if (exec_error == EACCES)
     advice = fmt::format("it may not be executed; try: chmod +x {}", program);
   else
