@@ -165,7 +165,7 @@ TEST(Corruption, of_an_abort_word_is_told) {
   for (uint64_t word : {uint64_t{0xff} << 56, uint64_t{0xffff} << 32, uint64_t{2} << 32, ~uint64_t{0}})
     expect_clear_error({"abort " + std::to_string(word),
                         [word](const Lane&, const Lane& theirs) { theirs.control->abort.store(word); }, ErrorCode::protocol,
-                        "an abort word that cannot be"});
+                        "an invalid abort word"});
 }
 
 // Both ranks make a good call, rank 1 writes nonsense between calls, both make it again.

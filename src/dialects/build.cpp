@@ -52,7 +52,7 @@ WorkPtr deliver_with_splits(Request& request, Delivery& delivery) {
 }  // namespace
 
 Status check_tensor(const char* argument, const TensorView& tensor) {
-  if (element_bytes(tensor.dtype) == 0) return wrong("{} has dtype number {}, which there is not", argument, static_cast<int>(tensor.dtype));
+  if (element_bytes(tensor.dtype) == 0) return wrong("{} has the unknown dtype number {}", argument, static_cast<int>(tensor.dtype));
   int64_t count = tensor.count();
   if (count < 0 || count > INT64_MAX / element_bytes(tensor.dtype))
     return wrong("{} has shape {}, which cannot be", argument, tensor.shape.text());

@@ -202,7 +202,7 @@ Status Group::broken_status() const {
   int reporter = static_cast<int>(packed >> 32 & 0xffff);
   auto code = static_cast<ErrorCode>(packed >> 56);
   if (reporter >= size() || static_cast<size_t>(code) > static_cast<size_t>(ErrorCode::internal))
-    return {ErrorCode::protocol, "an abort word that cannot be"};
+    return {ErrorCode::protocol, "an invalid abort word"};
   const char* text = lanes_.control(reporter).cause;
   return {code, std::string(text, strnlen(text, cause_bytes)), static_cast<int32_t>(packed & 0xffffffff)};
 }

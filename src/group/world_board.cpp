@@ -188,7 +188,7 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
     for (size_t member = found; member < parts.members.size(); ++member) RETURN_IF_ERROR(board_conflict(parts, member));
     if (board_time(parts, parts.time) > parts.time) {
       parts.moved_on = true;
-      return {ErrorCode::timeout, "the others are at a later time"};
+      return {ErrorCode::timeout, "the others have moved on to a later attempt"};
     }
     if (!deadline.passed()) return Status::success();
     return {ErrorCode::timeout, fmt::format("group \"{}\" of ranks [{}] was not made: rank {} has not come", parts.name,
@@ -201,7 +201,7 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
   });
   for (size_t member = 0; member < parts.members.size() && status.ok(); ++member)
     if (!lane_fits(*parts.members[member].mapping, static_cast<uint64_t>(parts.lane_offsets[member]), parts.layout))
-      status = {ErrorCode::protocol, fmt::format("group \"{}\" of ranks [{}] was not made: the place of rank {}'s lane cannot be", parts.name,
+      status = {ErrorCode::protocol, fmt::format("group \"{}\" of ranks [{}] was not made: rank {}'s lane is at an impossible place", parts.name,
                                                  fmt::join(parts.ranks, ", "), parts.ranks[member]), parts.ranks[member]};
   if (!status.ok()) board_give_up(parts.moved_on ? GroupParts(parts) : std::move(parts), status);
   return status;
@@ -217,7 +217,7 @@ Status World::board_check(GroupParts& parts) const {
     const ErrorCode code = gave_up_with(making);
     if (code == moved_on) {
       parts.moved_on = true;
-      return {ErrorCode::timeout, "the others are at a later time"};
+      return {ErrorCode::timeout, "the others have moved on to a later attempt"};
     }
     if (const int blamed = gave_up_on(making); code != ErrorCode::ok)
       return {code == ErrorCode::argument ? ErrorCode::peer_argument : code,

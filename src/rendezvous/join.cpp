@@ -85,7 +85,7 @@ Status meet_members(const Descriptor& host, const JoinRequest& request, Joined& 
     if (!received.ok()) return received.status();
     std::vector<Descriptor>& descriptors = received->descriptors;
     if (received->message.kind != JoinKind::member || descriptors.size() < 2)
-      return {ErrorCode::protocol, "rank 0 said something that is no roster entry"};
+      return {ErrorCode::protocol, "rank 0 sent an invalid roster entry"};
     RETURN_IF_ERROR(admit(received->message, descriptors[0].number(), request, joined));
     if (received->message.rank == request.rank) continue;
     Watch& watch = joined.watches[static_cast<size_t>(received->message.rank)];
@@ -186,7 +186,7 @@ Status admit(const JoinMessage& member, int arena, const JoinRequest& request, J
   if (!mapping.ok()) return mapping.status();
   const auto& head = *reinterpret_cast<ArenaHead*>((*mapping)->data());
   if ((*mapping)->bytes() < static_cast<int64_t>(sizeof(ArenaHead)) || head.magic != arena_magic || head.probe != member.probe)
-    return {ErrorCode::init, fmt::format("rank {} (pid {}) is on this machine, but its shared memory does not read back "
+    return {ErrorCode::init, fmt::format("rank {} (pid {}) is on this machine, but its shared memory does not hold "
                                          "what it wrote", member.rank, member.pid)};
   joined.neighbours[static_cast<size_t>(member.rank)] = {member.rank, member.pid, *mapping};
   return Status::success();
