@@ -34,7 +34,7 @@ struct Rank {
         input(count, number),
         lanes(machine.layout, schedule.place.rank, machine.neighbours()),
         links(lanes, *machine.arenas[static_cast<size_t>(schedule.place.rank)], LinkUse::steps),
-        run(lanes, links) {
+        run(lanes, links, *machine.arenas[static_cast<size_t>(schedule.place.rank)]) {
     lanes.find(machine.offsets);
     call.kind = Collective::all_reduce;
     call.dtype = DType::int32;

@@ -28,7 +28,7 @@ class Rank {
         arena_(*machine.arenas[static_cast<size_t>(schedule_.place.rank)]),
         lanes_(machine.layout, schedule_.place.rank, machine.neighbours()),
         links_(lanes_, arena_, LinkUse::steps),
-        run_(lanes_, links_) {
+        run_(lanes_, links_, arena_) {
     lanes_.find(machine.offsets);
     EXPECT_TRUE(lanes_.ensure_tiles(arena_).ok());
     std::fill_n(lanes_.stage(lanes_.me(), 0), slot_sets * lanes_.set_bytes(), untouched);
@@ -43,7 +43,7 @@ class Rank {
     const auto mine = static_cast<size_t>(lanes_.me());
     if (!reduces_all) call_.output = Pieces(std::vector<std::vector<Bytes>>{parts[mine]});  // in place
     EXPECT_TRUE(run_.prepare(call_, {&schedule_, tile_bytes, 2}).ok());
-    run_.show(call_of(word));
+    run_.show(call_of(word), false);
     lanes_.word(lanes_.me(), call_of(word)).store(word);
     run_.start(word, 0);
   }

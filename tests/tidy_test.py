@@ -58,6 +58,9 @@ class TheProject(unittest.TestCase):
     def test_raw_pointers_own_nothing(self):
         self.holds(checks.check_owning_pointers)
 
+    def test_the_groups_protocol_knows_no_shared_memory(self):
+        self.holds(walls.check_protocol)
+
     def test_the_environment_is_read_in_one_file(self):
         self.holds(checks.check_environment)
 

@@ -28,7 +28,11 @@ bool only_gives(const Call& call, int me) {
   return (from_root && me == call.root) || (to_root && me != call.root);
 }
 
-Exchange::Exchange(Lanes& lanes) : lanes_(lanes) { sources_.resize(static_cast<size_t>(lanes.members())); }
+Exchange::Exchange(Lanes& lanes, Arena& arena) : lanes_(lanes), arena_(arena) { sources_.resize(static_cast<size_t>(lanes.members())); }
+
+Status Exchange::prepare(const Call& call) {
+  return contribution_bytes(call, lanes_.members()) > staged_bytes ? lanes_.ensure_tiles(arena_) : Status::success();
+}
 
 void Exchange::start(const Call& call, ExchangeMode mode, uint64_t word, uint64_t tile) {
   call_ = &call;

@@ -28,8 +28,10 @@ inline constexpr int64_t combine_bytes = 64 << 10;
 
 class Exchange {
  public:
-  explicit Exchange(Lanes& lanes);
+  Exchange(Lanes& lanes, Arena& arena);
 
+  Status prepare(const Call& call);  // before announcing: takes what memory it needs
+  void clear(uint32_t number) const { lanes_.clear_slot(number); }  // what this rank showed so long ago that its number comes again
   // `tile` is the running tile number whose stage holds contributions that do not fit in a slot.
   void start(const Call& call, ExchangeMode mode, uint64_t word, uint64_t tile);
   Turn turn();
@@ -49,6 +51,7 @@ class Exchange {
   uint32_t number() const { return call_of(word_); }
 
   Lanes& lanes_;
+  Arena& arena_;
   const Call* call_ = nullptr;
   ExchangeMode mode_ = ExchangeMode::slot;
   uint64_t word_ = 0;

@@ -50,6 +50,7 @@ Status Run::prepare(const Call& call, const Assignment& assignment) {
   failure_ = {};
   unreadable_ = -1;
   const Schedule& schedule = *assignment.schedule;
+  if (schedule.stage_slots > 0) RETURN_IF_ERROR(lanes_.ensure_tiles(arena_));
   uses_links_ = reads_peers_ = false;
   int64_t longest = call.splits ? call.splits->longest() : 0;  // everybody's: all ranks take as many tiles
   for (const Step& step : schedule.steps) {

@@ -42,13 +42,17 @@ inline uint64_t address_of(const Pieces& pieces) {
 
 class Run {
  public:
-  Run(Lanes& lanes, Links& links) : lanes_(lanes), links_(links) {}
+  Run(Lanes& lanes, Links& links, Arena& arena) : lanes_(lanes), links_(links), arena_(arena) {}
 
   Status prepare(const Call& call, const Assignment& assignment);  // before announcing: takes what memory it needs
   void start(uint64_t word, uint64_t base_tile);
   Turn turn();
   int64_t tiles() const { return tiles_; }
-  void show(uint32_t call) const;  // before the call's word: where in this rank's arena peers find its buffers. See run_shown.cpp
+  // Before the call's word: where in this rank's arena, or in its own memory, peers find its buffers. See run_shown.cpp
+  void show(uint32_t call, bool peers_read) const;
+  int64_t stage_bytes() const { return lanes_.set_bytes(); }
+  void drop_stage() { lanes_.drop_tiles(arena_); }            // while nobody is in a call: its memory; it comes again when it is needed
+  void give_stage_back() { lanes_.give_tiles_back(arena_); }  // for good
   const Status& failure() const { return failure_; }
   int unreadable() const { return unreadable_; }  // the peer whose memory could not be read because the kernel refused it, or -1
 
@@ -94,6 +98,7 @@ class Run {
 
   Lanes& lanes_;
   Links& links_;
+  Arena& arena_;
   const Call* call_ = nullptr;
   Assignment assignment_;
   uint64_t word_ = 0;

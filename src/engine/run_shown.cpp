@@ -85,7 +85,11 @@ uint64_t Run::showable(const Pieces& pieces) {
   return shown_spans_.size() == first ? 0 : SpansWord{first, shown_spans_.size() - first}.packed();
 }
 
-void Run::show(uint32_t call) const {
+void Run::show(uint32_t call, bool peers_read) const {
+  if (peers_read) {
+    lanes_.mine().input_address.store(address_of(call_->input), std::memory_order_relaxed);
+    lanes_.mine().output_address.store(address_of(call_->output), std::memory_order_relaxed);
+  }
   if (!shown_spans_.empty()) std::copy(shown_spans_.begin(), shown_spans_.end(), lanes_.shown_spans(lanes_.me(), call));
   Shown& shown = lanes_.shown(lanes_.me(), call);
   shown.input.store(shown_input_, std::memory_order_relaxed);

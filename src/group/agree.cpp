@@ -1,15 +1,10 @@
 // Agreeing on one answer, also after a fault.
 //
-//   every member writes its number and flag into its own lane
-//   whoever sees that everybody has done so, or is gone, writes the outcome into the first member's lane, if none stands there
+//   every member says its number and flag
+//   whoever sees that everybody has done so, or is gone, settles the outcome, unless it is settled
 //
-// Two members may see different sets, when somebody dies in the middle: the compare-and-swap decides which outcome holds, and
-// both take that. The first lane stays mapped when its owner dies.
-//
-// Who writes: a member its own voice; anybody, once for each number, the outcome. Order: voices are stored with release
-// before the others are woken; the outcome is swapped with acquire-release and loaded with acquire. Two places are enough:
-// nobody can speak of number n + 2 before everybody who is left has spoken of n + 1, and so has read the outcome of n; but for who
-// gave up at its deadline, whose voice is then ahead and counts as no.
+// Two members may see different sets, when somebody dies in the middle: the first outcome stands, and both take that. Who gave up at
+// its deadline may be ahead with its voice: it counts as no.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,17 +15,11 @@
 #include "group/world.hpp"
 
 namespace unisono {
-namespace {
-
-constexpr uint64_t said(uint64_t number, bool flag) { return number << 1 | (flag ? 1 : 0); }
-constexpr uint64_t number_of(uint64_t word) { return word >> 1; }
-
-}  // namespace
 
 std::vector<int> Group::survivors() const {
   std::vector<int> ranks;
   for (int member = 0; member < size(); ++member)
-    if (member == me() || lanes_.left(me(), member).load(std::memory_order_acquire) == still_here) ranks.push_back(world_rank(member));
+    if (members_.presence(member) == Presence::here) ranks.push_back(world_rank(member));
   return ranks;
 }
 
@@ -62,35 +51,29 @@ Result<bool> Group::agree(bool flag, std::optional<double> timeout_s) {
   }
   if (Status status = usable(); status.code() == ErrorCode::state) return status;  // a broken group may agree
   const uint64_t number = ++agreements_;
-  std::atomic<uint64_t>& outcome = lanes_.shared().agreed[number % 2];
-  lanes_.mine().voices[number % 2].store(said(number, flag), std::memory_order_release);
+  members_.say(number, flag);
   FAULT_POINT("agree_said");
-  lanes_.wake_everyone();
+  members_.wake_everyone();
   std::vector<int> missing;
+  bool all = true;
   auto turn_once = [&] {
-    if (number_of(outcome.load(std::memory_order_acquire)) == number) return Turn::done;
+    if (members_.outcome(number)) return Turn::done;
     missing.clear();
-    bool all = true;
+    all = true;
     for (int member = 0; member < size(); ++member) {
-      const bool gone = member != me() && lanes_.left(me(), member).load(std::memory_order_acquire) != still_here;
-      const uint64_t voice = lanes_.control(member).voices[number % 2].load(std::memory_order_acquire);
-      if (number_of(voice) == number)
-        all &= (voice & 1) != 0;
-      else if (number_of(voice) > number)
-        all = false;  // it has spoken, and given up since
-      else if (!gone)
-        missing.push_back(world_rank(member));
+      const bool gone = members_.presence(member) != Presence::here;  // looked at first: what it said before counts
+      const Members::Voice voice = members_.voice(member, number);
+      if (voice == Members::Voice::none && !gone) missing.push_back(world_rank(member));
+      if (voice == Members::Voice::no || voice == Members::Voice::later) all = false;
     }
     if (!missing.empty()) return Turn::blocked;
-    uint64_t before = outcome.load(std::memory_order_acquire);
-    while (number_of(before) < number)  // later ones stand when this rank has left in the meantime
-      if (outcome.compare_exchange_weak(before, said(number, all), std::memory_order_acq_rel, std::memory_order_acquire)) break;
-    lanes_.wake_everyone();
+    members_.settle(number, all);
+    members_.wake_everyone();
     return Turn::done;
   };
   auto examine_once = [&]() -> Status {
     if (interrupts.tripped()) return interrupted();
-    if (left_.load(std::memory_order_relaxed)) return gone_status();
+    if (left_) return gone_status();
     if (!deadline.passed()) return Status::success();
     return {ErrorCode::timeout, fmt::format("group \"{}\": rank {} waited {:.1f} s to agree, and rank{} {} did not come. Nothing is broken: agree again, or "
                                             "shrink the group if they are stuck", name(),
@@ -98,8 +81,8 @@ Result<bool> Group::agree(bool flag, std::optional<double> timeout_s) {
                                             fmt::join(missing, ", "))};
   };
   WaitPolicy policy = parts_.world->wait_policy();
-  RETURN_IF_ERROR(wait_until_done(lanes_.my_head(), policy, turn_once, examine_once, deadline));
-  return (outcome.load(std::memory_order_acquire) & 1) != 0;
+  RETURN_IF_ERROR(wait_until_done(members_.bed(), policy, turn_once, examine_once, deadline));
+  return members_.outcome(number).value_or(all);  // none: the others have left, and settled later ones
 }
 
 }  // namespace unisono

@@ -1,12 +1,8 @@
 // Numbering, announcing and performing calls. Calls that wait are queue.cpp; what goes wrong is trouble.cpp; leaving is
 // group_leave.cpp; how groups are made is world_groups.cpp.
-//
-// Order of the announcement: the cell is written before the word is stored with release; see transport/lane.hpp.
 #include "group/group.hpp"
 
 #include <fmt/format.h>
-
-#include <cstring>
 
 #include "base/check.hpp"
 #include "base/hash.hpp"
@@ -31,25 +27,25 @@ Group::Group(GroupParts parts, Arena& arena)
       arena_(arena),
       log_(parts_.world->log()),
       policy_(parts_.world->wait_policy()),
-      lanes_(parts_.layout, parts_.me, parts_.members),
-      links_(lanes_, arena, LinkUse::steps),
-      exchange_(lanes_),
-      run_(lanes_, links_),
-      mailbox_(*this, lanes_, arena, policy_),
+      members_(parts_.layout, parts_.me, parts_.members),
+      links_(members_.shared_memory(), arena, LinkUse::steps),
+      exchange_(members_.shared_memory(), arena),
+      run_(members_.shared_memory(), links_, arena),
+      mailbox_(*this, members_, arena, policy_),
       planner_(parts_.world->planner_rules()),
       number_(parts_.first_call - 1),
       seen_by_all_(number_) {
-  if (!policy_.global_barrier) lanes_.need_fences();
+  if (!policy_.global_barrier) members_.need_fences();
 }
 
 // Takes no memory: the others count on this member from now on.
 void Group::met(const GroupParts& parts) {
-  parts_.lane_offsets = parts.lane_offsets;
+  parts_.places = parts.places;
   parts_.board_key = parts.board_key;
   parts_.time = parts.time;
-  parts_.my_lane = parts.my_lane;
+  parts_.my_place = parts.my_place;
   parts_.peer_reads = parts.peer_reads;
-  lanes_.find(parts_.lane_offsets);
+  members_.met(parts_.places);
 }
 
 Group::~Group() = default;
@@ -68,8 +64,8 @@ Status Group::usable() const {
 Status Group::intact() const {
   if (parts_.world->forked())
     return {ErrorCode::state, "this process was forked from a rank; only the process that joined may use the group"};
-  if (left_.load(std::memory_order_relaxed)) return {ErrorCode::state, fmt::format("group \"{}\" was destroyed", name())};
-  if (lanes_.mine().abort.load(std::memory_order_acquire) != 0) return broken_status();
+  if (left_) return {ErrorCode::state, fmt::format("group \"{}\" was destroyed", name())};
+  if (members_.is_broken()) return members_.fault();
   return Status::success();
 }
 
@@ -90,9 +86,9 @@ Status thrown_status() {
 
 template <typename Perform>
 bool Group::at_once(Perform perform) {
-  if (queued_.load(std::memory_order_acquire) != 0 || !token_.try_take()) return false;
+  if (queued_ != 0 || !token_.try_take()) return false;
   const AtEnd given([this] { give_token(); });
-  const bool free = queued_.load(std::memory_order_relaxed) == 0 && !current_.call;
+  const bool free = queued_ == 0 && !current_.call;
   if (free) perform();
   return free;
 }
@@ -149,7 +145,7 @@ Status Group::perform_inline(const Call& call, Decision* standing) {
 
 // In a call that the last arriver ends for all, one wake-up for the whole group is better than one for each.
 Bed Group::bed() const {
-  return {lanes_.my_head(), current_.path == Path::combine && current_.refusal.ok() && !current_.compares ? &lanes_.shared().released : nullptr};
+  return members_.bed(current_.path == Path::combine && current_.refusal.ok() && !current_.compares);
 }
 
 void Group::begin(const Call& call, Decision* standing) {
@@ -190,7 +186,7 @@ void Group::name_signature() {
 }
 
 void Group::mark_anew() {
-  lanes_.renew(number_);
+  members_.renew(number_);
   for (std::optional<uint64_t>& word : ran_ahead_)
     if (word && number_ - call_of(*word) > max_ring) word.reset();
 }
@@ -201,10 +197,10 @@ void Group::skip_calls(uint32_t count) {
     number_ += std::min(to_mark, last - number_);
     if (number_ % numbers_between_marks != 0) continue;
     mark_anew();
-    for (int entry = 0; entry < lanes_.ring(); ++entry) lanes_.clear_slot(static_cast<uint32_t>(entry));
+    for (uint32_t entry = 0; entry < max_ring; ++entry) exchange_.clear(entry);
   }
   seen_by_all_ = number_;
-  lanes_.mine().finished.store(number_, std::memory_order_release);
+  members_.finish(number_);
 }
 
 void Group::turn_into_refusal(const Status& why) {
@@ -229,10 +225,7 @@ Status Group::plan(const Call& call, Decision* standing) {
   }
   const Plan& plan = *current_.decision->plan;
   current_.path = plan.path;
-  if (plan.path == Path::slot) return Status::success();
-  if (plan.path == Path::combine)
-    return contribution_bytes(call, size()) > staged_bytes ? lanes_.ensure_tiles(arena_) : Status::success();
-  if (plan.schedule->stage_slots > 0) RETURN_IF_ERROR(lanes_.ensure_tiles(arena_));
+  if (plan.path != Path::schedule) return exchange_.prepare(call);
   return run_.prepare(call, {plan.schedule.get(), plan.tile_bytes, plan.window});
 }
 
@@ -250,7 +243,7 @@ Status Group::decide(const Call& call, Decision& decision) {
                                .peer_reads = parts_.peer_reads,
                                .coalesced = call.coalesced(),
                                .order = order_for(call),
-                               .set_bytes = lanes_.set_bytes()});
+                               .set_bytes = run_.stage_bytes()});
   if (!chosen.ok()) return chosen.status();
   decision.announcement = announce(call, (*chosen)->fingerprint());
   decision.known_in_era = 0;
@@ -268,15 +261,15 @@ Order Group::order_for(const Call& call) const {
   return rounds_partials(call.dtype) ? Order::tree : Order::hops;
 }
 
-// An entry of the announcement ring may be written again once everybody has left the call it spoke of; see lane.hpp.
+// What was announced long ago may be written over once everybody has left the call it spoke of.
 bool Group::may_announce() {
   const uint32_t needed = current_.number - static_cast<uint32_t>(parts_.run_ahead) - 1;
   if (at_least(seen_by_all_, needed)) return true;
   for (int member = 0; member < size(); ++member) {
     if (member == me()) continue;
-    uint64_t word = lanes_.word(member, needed).load(std::memory_order_acquire);
+    const uint64_t word = members_.word(member, needed);
     if (!at_least(call_of(word), needed)) return false;
-    const std::optional<uint64_t>& ahead = ran_ahead_[lanes_.ring_index(needed)];
+    const std::optional<uint64_t>& ahead = ran_ahead_[needed % max_ring];
     if (ahead && call_of(*ahead) == needed && call_of(word) == needed && word != *ahead) turn_into_refusal(judge(member, needed));
   }
   seen_by_all_ = needed;
@@ -285,21 +278,17 @@ bool Group::may_announce() {
 
 void Group::write_announcement() {
   const Announcement& announcement = current_.decision->announcement;
-  std::memcpy(lanes_.cell(me(), current_.number).bytes, &announcement, announcement.used_bytes());
+  members_.write(current_.number, announcement);
   if (current_.renews) [[unlikely]]
-    lanes_.clear_slot(current_.number);
+    exchange_.clear(current_.number);
   FAULT_POINT("before_announcement");
-  if (parts_.peer_reads) {
-    lanes_.mine().input_address.store(address_of(current_.call->input), std::memory_order_relaxed);
-    lanes_.mine().output_address.store(address_of(current_.call->output), std::memory_order_relaxed);
-  }
-  if (current_.path == Path::schedule && current_.refusal.ok()) run_.show(current_.number);
-  lanes_.word(me(), current_.number).store(current_.word, std::memory_order_release);
+  if (current_.path == Path::schedule && current_.refusal.ok()) run_.show(current_.number, parts_.peer_reads);
+  members_.announce(current_.number, current_.word);
   current_.announced = true;
   FAULT_POINT("announced");
-  if (announcement.state == CallState::refused) lanes_.wake_everyone();
+  if (announcement.state == CallState::refused) members_.wake_everyone();
   if (current_.compares) [[unlikely]]
-    lanes_.wake_peers();  // they wait for it before anything else
+    members_.wake_others();  // they wait for it before anything else
 }
 
 // The first call with a signature: nothing is taken from the others before it is known to be theirs, too.
@@ -307,10 +296,8 @@ bool Group::compare_announcements() {
   for (; current_.compared < size(); ++current_.compared) {
     const int member = current_.compared;
     if (member == me()) continue;
-    if (lanes_.word(member, current_.number).load(std::memory_order_acquire) != current_.word) return false;
-    Announcement theirs;
-    std::memcpy(&theirs, lanes_.cell(member, current_.number).bytes, sizeof(theirs));
-    if (!says_the_same(theirs, current_.decision->announcement)) current_.differs = member;
+    if (members_.word(member, current_.number) != current_.word) return false;
+    if (!says_the_same(members_.announcement(member, current_.number), current_.decision->announcement)) current_.differs = member;
     if (current_.differs >= 0) return false;  // examine() tells
   }
   signatures_.learn(current_.decision->hash, current_.decision->announcement);
@@ -345,7 +332,7 @@ ExchangeMode Group::exchange_mode() const {
 Status Group::end(Status status) {
   if (status.ok()) status = current_.refusal;
   if (status.ok() && current_.path == Path::slot && exchange_mode() == ExchangeMode::give) {
-    ran_ahead_[lanes_.ring_index(current_.number)] = current_.word;
+    ran_ahead_[current_.number % max_ring] = current_.word;
   } else if (status.ok()) {
     seen_by_all_ = current_.number;
     if (current_.path == Path::schedule) tile_ += static_cast<uint64_t>(run_.tiles());
@@ -353,7 +340,7 @@ Status Group::end(Status status) {
   }
   FAULT_POINT("before_finish");
   // A call that was given up because we leave is not finished: those who need us in it are to hear that we left.
-  if (status.code() != ErrorCode::state) lanes_.mine().finished.store(current_.number, std::memory_order_release);
+  if (status.code() != ErrorCode::state) members_.finish(current_.number);
   if (current_.noted) note_end(status);
   current_.call = nullptr;
   if (current_.work) complete(std::exchange(current_.work, nullptr), status);

@@ -4,8 +4,8 @@
 // behind asynchronous calls it queues. All members below the line are touched only while holding the runner token, the
 // queue under its mutex. Thread-safe: calls from several threads are serialised.
 //
-// Order: queued_ is added to with release after a call was queued and loaded with acquire before the queue is looked at;
-// left_ says only that somebody began to leave, and the token orders the rest.
+// Order: queued_ is added to after a call was queued and looked at before the queue is; left_ says only that somebody began to
+// leave, and the token orders the rest. What is said to other ranks, and in which order: members.hpp.
 #pragma once
 
 #include <deque>
@@ -18,11 +18,15 @@
 #include "base/interrupt.hpp"
 #include "base/log.hpp"
 #include "base/patient_mutex.hpp"
+#include "base/relaxed.hpp"
+#include "base/shortage.hpp"
 #include "engine/exchange.hpp"
 #include "engine/run.hpp"
 #include "group/announcement.hpp"
 #include "group/call_work.hpp"
+#include "group/group_parts.hpp"
 #include "group/mailbox.hpp"
+#include "group/members.hpp"
 #include "group/signatures.hpp"
 #include "group/token.hpp"
 #include "planner/planner.hpp"
@@ -30,35 +34,6 @@
 #include "transport/links.hpp"
 
 namespace unisono {
-
-class World;
-
-// How a group is found on the boards of its members: see world_board.cpp.
-struct BoardKey {
-  uint64_t name = 0;  // hash of the name: where to look
-  uint64_t key = 0;   // of the name, the members and which time it is
-};
-BoardKey board_key(const std::string& name, const std::vector<int>& ranks, int time);
-
-// Everything a group is made of, once its members have found each other.
-struct GroupParts {
-  std::shared_ptr<World> world;
-  std::string name;
-  std::vector<int> ranks;  // world ranks, by member index
-  int me = 0;
-  LaneLayout layout;
-  int run_ahead = 0;
-  uint32_t first_call = 1;  // its number
-  std::vector<Neighbour> members;
-  std::vector<int64_t> lane_offsets;
-  BoardKey board_key;
-  int time = 1;  // how often these members have made a group of this name, with this one
-  int64_t my_lane = 0;      // until the group is made; then it is one of lane_offsets
-  bool moved_on = false;    // others are at a later time: it is tried again, at that one
-  double timeout_s = 0;
-  bool reproducible = false;
-  bool peer_reads = true;  // whether every member may read every other's own memory
-};
 
 // All that the plan and the announcement of a plain call depend on; a value.
 struct Likeness {
@@ -78,7 +53,7 @@ Status thrown_status();  // of the exception being handled
 class Group : public std::enable_shared_from_this<Group> {
  public:
   Group(GroupParts parts, Arena& arena);  // before its members have met: nothing else may be done with it
-  void met(const GroupParts& parts);      // where their lanes are, and all else that they have found out about each other
+  void met(const GroupParts& parts);      // where they are, and all else that they have found out about each other
   ~Group();
   Group(const Group&) = delete;
 
@@ -107,8 +82,8 @@ class Group : public std::enable_shared_from_this<Group> {
   Status abort(const std::string& why);        // any thread: frees every waiter on every rank
   Status usable() const;                       // ok, or why no call can be made, now and in this thread
   Status intact() const;                       // ok, or why none can be made at all
-  bool was_left() const { return left_.load(std::memory_order_relaxed); }
-  uint32_t finished() const { return lanes_.mine().finished.load(std::memory_order_relaxed); }  // the last call that is over here
+  bool was_left() const { return left_; }
+  uint32_t finished() const { return members_.finished(me()); }  // the last call that is over here
   // True when every member that is still there says so; all of them get the same answer, also on a broken group.
   Result<bool> agree(bool flag, std::optional<double> timeout_s);
   std::vector<int> survivors() const;          // world ranks of the members that have not left and not died
@@ -127,7 +102,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void member_lost(int member);
   void give_back_when_idle(int64_t idle_ns);
 
-  // Leaving: nobody is waited for. The lane is free once everybody has left (`all_left`).
+  // Leaving: nobody is waited for. Their memory is free once everybody has left (`all_left`).
   void leave();
   bool all_left() const;
   void release_memory();
@@ -164,7 +139,17 @@ class Group : public std::enable_shared_from_this<Group> {
     try {
       return step();
     } catch (...) {
-      return break_by_exception();
+      return break_by_exception([this](const Status& cause) { return fault_here(cause); });
+    }
+  }
+  // The exception is the one being handled. Where there is no memory for the whole story, the others at least hear that there is none.
+  template <typename Describe>
+  Status break_by_exception(Describe describe) {
+    try {
+      return break_group(describe(thrown_status()));
+    } catch (const std::bad_alloc&) {
+      spread_break(out_of_memory());
+      return out_of_memory();
     }
   }
   Status perform_inline(const Call& call, Decision* standing = nullptr);
@@ -195,7 +180,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Status examine();
   Status examine_differences();
   Status judge(int member, uint32_t number);
-  Status verdict_status(uint64_t verdict) const;
+  Status verdict_status(uint32_t number, const Verdict& verdict) const;
   Status examine_members();
   Status examine_clock();
   double waited_s() const;
@@ -204,10 +189,8 @@ class Group : public std::enable_shared_from_this<Group> {
   Status fault_here(const Status& cause) const;
   bool turned_by_library_ = false;  // whether the holder of the token is the progress thread, which nobody interrupts
   Status break_interrupted(const std::string& where);  // because the thread that waits here was interrupted
-  Status broken_status() const;
   Status gone_status() const;
   Status break_group(const Status& status);
-  Status break_by_exception();  // the one being handled
   bool spread_break(const Status& status);
   void note_end(const Status& status);
   std::string call_text() const;
@@ -220,12 +203,12 @@ class Group : public std::enable_shared_from_this<Group> {
   std::mutex queue_mutex_;
   std::deque<std::shared_ptr<CallWork>> queue_;
   std::atomic<int> queued_{0};
-  std::atomic<bool> left_{false};
+  Relaxed<bool> left_;
   std::mutex cause_mutex_;
   PatientMutex agree_mutex_;
   uint64_t agreements_ = 0;    // how often these members have agreed; under agree_mutex_
   // ---- under the token
-  Lanes lanes_;
+  Members members_;
   Links links_;
   Exchange exchange_;
   Run run_;

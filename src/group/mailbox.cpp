@@ -34,7 +34,7 @@ void MailWork::over(const Status& status) {
   const auto last = std::move(itself_);  // perhaps: nothing of this object is used after it
   completion_.end();
   Mailbox& mailbox = group_->mailbox();
-  mailbox.pending_.fetch_sub(1, std::memory_order_release);
+  mailbox.pending_ -= 1;
   mailbox.token_.stir();
 }
 
@@ -45,10 +45,10 @@ bool MailWork::wait(std::optional<double> timeout_s) {
   return true;
 }
 
-Mailbox::Mailbox(Group& group, Lanes& lanes, Arena& arena, const WaitPolicy& policy)
-    : group_(group), lanes_(lanes), policy_(policy), mail_(lanes, arena) {
-  for (int member = 0; member < lanes.members(); ++member)
-    mail_.read_private_memory(member, member != lanes.me() && group.world().may_read(group.world_rank(member)));
+Mailbox::Mailbox(Group& group, Members& members, Arena& arena, const WaitPolicy& policy)
+    : group_(group), members_(members), policy_(policy), mail_(members.shared_memory(), arena) {
+  for (int member = 0; member < members.size(); ++member)
+    mail_.read_private_memory(member, member != members.me() && group.world().may_read(group.world_rank(member)));
 }
 
 // Whatever is thrown in here breaks the group: letters are then in a state that nobody knows.
@@ -57,15 +57,16 @@ Status Mailbox::fenced(Step step) {
   try {
     return step();
   } catch (...) {
-    const Status cause = thrown_status();
-    return group_.break_group({cause.code(), fmt::format("rank {}: {} while it moved letters of group \"{}\". This group is broken: make a new one",
-                                                         group_.world_rank(group_.me()), cause.message(), group_.name())});
+    return group_.break_by_exception([this](const Status& cause) {
+      return Status(cause.code(), fmt::format("rank {}: {} while it moved letters of group \"{}\". This group is broken: make a new one",
+                                              group_.world_rank(group_.me()), cause.message(), group_.name()));
+    });
   }
 }
 
 // What the next holder and the progress thread go by.
 void Mailbox::settle() {
-  owes_replies_.store(mail_.owes_replies() && mail_.failure().ok(), std::memory_order_relaxed);
+  owes_replies_ = mail_.owes_replies() && mail_.failure().ok();
   if (noted_ && mail_.letters().empty()) {
     noted_ = false;
     group_.world().note_waiting("");
@@ -76,7 +77,7 @@ void Mailbox::settle() {
 void Mailbox::give_token() {
   settle();
   token_.give();
-  if (owes_replies_.load(std::memory_order_relaxed)) group_.world().wake_progress();
+  if (owes_replies_) group_.world().wake_progress();
 }
 
 Status Mailbox::run(const Envelope& envelope, int* source) {
@@ -88,15 +89,17 @@ Status Mailbox::run(const Envelope& envelope, int* source) {
     if (source) *source = work->source;
     return status;
   }
+  const AtEnd given([this] {
+    used_.add(1);
+    give_token();
+  });
   OwnLetter letter(envelope);
   Status status = fenced([&] {
     take_posted();
     admit(letter);
-    return wait_until_done(lanes_.my_head(), policy_, [&] { return turn_for(letter.is_over); }, [this] { return examine(); });
+    return wait_until_done(members_.bed(), policy_, [&] { return turn_for(letter.is_over); }, [this] { return examine(); });
   });
   if (!status.ok()) fail_all(status);
-  used_.fetch_add(1, std::memory_order_relaxed);
-  give_token();
   if (source) *source = letter.source;
   return letter.is_over ? letter.outcome : status;  // not over: something was thrown before it was admitted
 }
@@ -105,39 +108,40 @@ void Mailbox::post(const std::vector<std::shared_ptr<MailWork>>& works) {
   Status status;
   {
     std::lock_guard lock(mutex_);
-    status = group_.usable();
-    pending_.fetch_add(static_cast<int>(works.size()), std::memory_order_seq_cst);
-    for (const auto& work : works) {
-      if (!status.ok()) continue;
-      work->hold(work);
-      posted_.push_back(work);
-    }
-    waiting_.store(static_cast<int>(posted_.size()), std::memory_order_release);
+    pending_ += static_cast<int>(works.size());
+    status = or_out_of_memory([&]() -> Status {
+      RETURN_IF_ERROR(group_.usable());
+      posted_.insert(posted_.end(), works.begin(), works.end());  // all or none
+      return Status::success();
+    });
+    if (status.ok())
+      for (const auto& work : works) work->hold(work);
+    waiting_ = static_cast<int>(posted_.size());
   }
   if (!status.ok()) {
     for (const auto& work : works) work->over(status);
     return;
   }
   if (token_.try_take()) {
+    const AtEnd given([this] { give_token(); });
     status = fenced([this] { return turn(), Status::success(); });
     if (!status.ok()) fail_all(status);
-    give_token();
   } else {
-    ring_bell(lanes_.my_head());  // whoever holds the token may sleep
+    members_.wake_me();  // whoever holds the token may sleep
   }
-  if (pending_.load(std::memory_order_seq_cst) != 0) group_.world().wake_progress();
+  if (pending_ != 0) group_.world().wake_progress();
 }
 
 // In the order posted, one by one: what throws in between leaves the others where they are.
 void Mailbox::take_posted() {
-  while (waiting_.load(std::memory_order_acquire) != 0) {
+  while (waiting_ != 0) {
     std::shared_ptr<MailWork> work;
     {
       std::lock_guard lock(mutex_);
       if (posted_.empty()) return;
       work = std::move(posted_.front());
       posted_.pop_front();
-      waiting_.store(static_cast<int>(posted_.size()), std::memory_order_relaxed);
+      waiting_ = static_cast<int>(posted_.size());
     }
     admit(*work);
   }
@@ -163,20 +167,25 @@ void Mailbox::fail_all(const Status& status) {
   {
     std::lock_guard lock(mutex_);
     posted.swap(posted_);
-    waiting_.store(0, std::memory_order_relaxed);
+    waiting_ = 0;
   }
   for (auto& work : posted) work->over(status);
 }
 
 Mailbox::Share Mailbox::progress() {
-  if (pending_.load(std::memory_order_acquire) == 0 && !owes_replies_.load(std::memory_order_relaxed)) return Share::idle;
+  if (pending_ == 0 && !owes_replies_) return Share::idle;
   // Callers' threads that use the mailbox turn it for all; to sleep on the bell beside them would cost their peers a system
   // call a letter.
-  if (const uint32_t used = used_.load(std::memory_order_relaxed); used != seen_used_) {
+  if (const uint32_t used = used_; used != seen_used_) {
     seen_used_ = used;
     return Share::resting;
   }
   if (token_.wanted() || !token_.try_take()) return Share::resting;
+  const AtEnd given([this] {
+    turned_by_library_ = false;
+    settle();
+    token_.give();
+  });
   bool moved = false;
   turned_by_library_ = true;
   Status status = fenced([&] {
@@ -184,12 +193,9 @@ Mailbox::Share Mailbox::progress() {
     const bool looks = (policy_.crowded && !moved) || ++turns_ % turns_between_mail_looks == 0;
     return looks ? examine() : Status::success();
   });
-  turned_by_library_ = false;
   if (!status.ok()) fail_all(status);
-  settle();
-  token_.give();
   if (moved || !status.ok()) return Share::progressed;
-  return pending_.load(std::memory_order_relaxed) != 0 || owes_replies_.load(std::memory_order_relaxed) ? Share::blocked : Share::idle;
+  return pending_ != 0 || owes_replies_ ? Share::blocked : Share::idle;
 }
 
 Status Mailbox::wait_for(MailWork& work, std::optional<double> timeout_s) {
@@ -199,11 +205,11 @@ Status Mailbox::wait_for(MailWork& work, std::optional<double> timeout_s) {
   auto hold = [&] {
     auto look = [&] { return deadline.passed() ? Status(ErrorCode::timeout, "") : examine(); };
     Status status = fenced([&] {
-      return wait_until_done(lanes_.my_head(), policy_, [&] { return turn_for(work.is_completed()); }, look, deadline);
+      return wait_until_done(members_.bed(), policy_, [&] { return turn_for(work.is_completed()); }, look, deadline);
     });
     if (!status.ok() && !deadline.passed()) fail_all(status);
     settle();
-    used_.fetch_add(1, std::memory_order_relaxed);
+    used_.add(1);
     return status.ok();
   };
   InterruptWatch interrupts;  // of this thread, which may not be the one that turns the engine
@@ -213,7 +219,7 @@ Status Mailbox::wait_for(MailWork& work, std::optional<double> timeout_s) {
     return work.is_completed();
   };
   token_.wait_until(over, hold, deadline);
-  if (owes_replies_.load(std::memory_order_relaxed)) group_.world().wake_progress();
+  if (owes_replies_) group_.world().wake_progress();
   if (!interrupted.ok()) return interrupted;
   if (work.is_completed()) return work.exception();
   return {ErrorCode::timeout, fmt::format("wait({}) expired; {} is still under way and may be waited for again", timeout_s.value_or(0), text_of(work))};
@@ -238,7 +244,7 @@ Status Mailbox::examine() {
   return examine_clock();
 }
 
-bool Mailbox::is_gone(int member) const { return lanes_.left(lanes_.me(), member).load(std::memory_order_acquire) != still_here; }
+bool Mailbox::is_gone(int member) const { return members_.presence(member) != Presence::here; }
 
 // The member that this letter waits for in vain, or -1. Who receives from anybody waits for whoever is left; but one that
 // died may have been the one that was to send.
@@ -247,22 +253,22 @@ int Mailbox::gone_peer(const Letter& letter) const {
   if (peer != any_source) return is_gone(peer) ? peer : -1;
   int left = -1;
   bool nobody_is_left = true;
-  for (int member = 0; member < lanes_.members(); ++member) {
-    if (member == lanes_.me()) continue;
-    const uint32_t mark = lanes_.left(lanes_.me(), member).load(std::memory_order_acquire);
-    if (mark == has_died) return member;
-    nobody_is_left &= mark == has_left;
-    if (mark == has_left) left = member;
+  for (int member = 0; member < members_.size(); ++member) {
+    if (member == members_.me()) continue;
+    const Presence presence = members_.presence(member);
+    if (presence == Presence::died) return member;
+    nobody_is_left &= presence == Presence::left;
+    if (presence == Presence::left) left = member;
   }
   return nobody_is_left ? left : -1;
 }
 
 Status Mailbox::lost(const Letter& letter, int member) const {
   const int rank = group_.world_rank(member);
-  const bool left = lanes_.left(lanes_.me(), member).load(std::memory_order_acquire) == has_left;
+  const bool left = members_.presence(member) == Presence::left;
   return {ErrorCode::peer_lost,
           fmt::format("rank {} (pid {}) {}; {}; seen by rank {}. This group is broken: make a new one without that rank", rank,
-                      lanes_.member(member).pid, left ? "left the group" : group_.world().how_lost(rank), text_of(letter),
+                      members_.pid(member), left ? "left the group" : group_.world().how_lost(rank), text_of(letter),
                       group_.world_rank(group_.me())),
           rank};
 }
@@ -314,7 +320,7 @@ std::string Mailbox::why_waiting(const Letter& letter) const {
   const int rank = group_.world_rank(letter.peer);
   std::string text = letter.sends() ? fmt::format("rank {} has not received it", rank) : fmt::format("rank {} has not sent it", rank);
   if (!letter.sends() && letter.source != any_source) text = fmt::format("rank {} has sent only a part of it", rank);
-  const std::string elsewhere = read_note(lanes_.member(letter.peer).head().waiting);
+  const std::string elsewhere = members_.occupation(letter.peer);
   if (!elsewhere.empty()) text += fmt::format("; it {}", elsewhere);
   const std::string unclaimed = letter.sends() ? "" : mail_.unclaimed_from(letter.peer);
   return unclaimed.empty() ? text : text + "; " + unclaimed;

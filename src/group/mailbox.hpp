@@ -14,8 +14,10 @@
 #include <vector>
 
 #include "base/interrupt.hpp"
+#include "base/relaxed.hpp"
 #include "engine/mail.hpp"
 #include "group/completion.hpp"
+#include "group/members.hpp"
 #include "group/token.hpp"
 #include "transport/waiting.hpp"
 #include "unisono/work.hpp"
@@ -54,7 +56,7 @@ class MailWork final : public Work, public Letter {
 
 class Mailbox {
  public:
-  Mailbox(Group& group, Lanes& lanes, Arena& arena, const WaitPolicy& policy);
+  Mailbox(Group& group, Members& members, Arena& arena, const WaitPolicy& policy);
   Mailbox(const Mailbox&) = delete;
 
   Status run(const Envelope& envelope, int* source = nullptr);  // returns when it is over; `source`: the member that sent it
@@ -88,14 +90,14 @@ class Mailbox {
   std::string why_waiting(const Letter& letter) const;
 
   Group& group_;
-  Lanes& lanes_;
+  Members& members_;
   RunnerToken token_;
   std::mutex mutex_;  // guards what was posted and not yet taken
   std::deque<std::shared_ptr<MailWork>> posted_;
   std::atomic<int> waiting_{0};      // how many those are
   std::atomic<int> pending_{0};      // works that are not over
-  std::atomic<bool> owes_replies_{false};
-  std::atomic<uint32_t> used_{0};    // how often a caller's thread has held the token
+  Relaxed<bool> owes_replies_;
+  Relaxed<uint32_t> used_;           // how often a caller's thread has held the token
   // ---- under the token
   WaitPolicy policy_;
   Mail mail_;

@@ -17,7 +17,7 @@ constexpr uint32_t turns_between_looks = 16;  // but every turn where ranks are 
 // The progress thread goes back to sleep when it finds the token held, so whoever held it says when there is work left.
 void Group::give_token() {
   token_.give();
-  if (queued_.load(std::memory_order_seq_cst) != 0) parts_.world->wake_progress();
+  if (queued_ != 0) parts_.world->wake_progress();
 }
 
 // Under the lock that leave() empties the queue with, so that nothing is left behind in it.
@@ -25,7 +25,7 @@ Status Group::enqueue(std::initializer_list<std::shared_ptr<CallWork>> works) {
   std::lock_guard lock(queue_mutex_);
   RETURN_IF_ERROR(usable());
   queue_.insert(queue_.end(), works);
-  queued_.fetch_add(static_cast<int>(works.size()), std::memory_order_seq_cst);
+  queued_ += static_cast<int>(works.size());
   return Status::success();
 }
 
@@ -93,7 +93,7 @@ Status Group::refuse(Collective kind, Status why) {
 
 void Group::complete(const std::shared_ptr<CallWork>& work, const Status& status) {
   work->complete(status);
-  queued_.fetch_sub(1, std::memory_order_release);
+  queued_ -= 1;
   token_.stir();
 }
 
@@ -143,7 +143,7 @@ Group::Share Group::turn_queue() {
 Group::Share Group::progress() { return std::max(mailbox_.progress(), progress_queue()); }
 
 Group::Share Group::progress_queue() {
-  if (queued_.load(std::memory_order_acquire) == 0) return Share::idle;
+  if (queued_ == 0) return Share::idle;
   if (token_.wanted() || !token_.try_take()) return Share::idle;
   const AtEnd given([this] {
     turned_by_library_ = false;
@@ -167,7 +167,7 @@ Status Group::wait_for(CallWork& work, std::optional<double> timeout_s) {
       if (work.is_completed()) return Turn::done;
       return turn_queue() == Share::progressed ? Turn::progressed : Turn::blocked;
     };
-    return wait_until_done(lanes_.my_head(), policy_, turn_once, [&] { return deadline.passed() ? expired() : Status::success(); },
+    return wait_until_done(members_.bed(), policy_, turn_once, [&] { return deadline.passed() ? expired() : Status::success(); },
                            deadline).ok();
   };
   InterruptWatch interrupts;  // of this thread, which may not be the one that turns the engine
@@ -178,7 +178,7 @@ Status Group::wait_for(CallWork& work, std::optional<double> timeout_s) {
     return work.is_completed();
   };
   token_.wait_until(over, hold, deadline);
-  if (queued_.load(std::memory_order_relaxed) != 0) parts_.world->wake_progress();
+  if (queued_ != 0) parts_.world->wake_progress();
   if (!interrupted.ok()) return interrupted;  // also where the call was over before it heard of it
   return work.is_completed() ? work.exception() : expired();
 }

@@ -169,7 +169,7 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
     for (; found < parts.members.size(); ++found) {
       BoardEntry* entry = find_entry(parts.members[found].head(), parts.board_key);
       if (!entry) return Turn::blocked;
-      parts.lane_offsets[found] = static_cast<int64_t>(entry->lane.load(std::memory_order_relaxed));
+      parts.places[found] = static_cast<int64_t>(entry->lane.load(std::memory_order_relaxed));
       parts.peer_reads &= (entry->making.load(std::memory_order_relaxed) & stages_only) == 0;
     }
     return Turn::done;
@@ -200,7 +200,7 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
     return board_check(parts);
   });
   for (size_t member = 0; member < parts.members.size() && status.ok(); ++member)
-    if (!lane_fits(*parts.members[member].mapping, static_cast<uint64_t>(parts.lane_offsets[member]), parts.layout))
+    if (!lane_fits(*parts.members[member].mapping, static_cast<uint64_t>(parts.places[member]), parts.layout))
       status = {ErrorCode::protocol, fmt::format("group \"{}\" of ranks [{}] was not made: rank {}'s lane is at an impossible place", parts.name,
                                                  fmt::join(parts.ranks, ", "), parts.ranks[member]), parts.ranks[member]};
   if (!status.ok()) board_give_up(parts.moved_on ? GroupParts(parts) : std::move(parts), status);
@@ -298,7 +298,7 @@ void World::sweep_failed() {
     if (!mine) return true;  // a neighbour wrote over it: the lane is lost, and nothing else
     const auto times = times_made_.find({parts.name, parts.ranks});  // absent: a name that does not come again
     const bool is_last = times != times_made_.end() && times->second == parts.time;
-    auto* left = reinterpret_cast<std::atomic<uint32_t>*>(arena_->mapping()->data() + parts.my_lane + parts.layout.left_at());
+    auto* left = reinterpret_cast<std::atomic<uint32_t>*>(arena_->mapping()->data() + parts.my_place + parts.layout.left_at());
     const bool mismatch = gave_up_with(mine->making.load(std::memory_order_relaxed)) == ErrorCode::mismatch;
     const bool has_lane = mine->lane.load(std::memory_order_relaxed) != 0;
     for (size_t member = 0; member < parts.members.size() && has_lane; ++member) {
@@ -309,7 +309,7 @@ void World::sweep_failed() {
     }
     if (has_lane) {
       for (auto* word : {&mine->name, &mine->members, &mine->lane}) word->store(0, std::memory_order_relaxed);
-      arena_->give_back(parts.my_lane);
+      arena_->give_back(parts.my_place);
     }
     if (!is_last) mine->key.store(0, std::memory_order_release);
     return !is_last;

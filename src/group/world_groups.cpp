@@ -101,7 +101,7 @@ GroupParts World::parts_of(const std::string& name, const std::vector<int>& rank
   parts.timeout_s = options.timeout_s.value_or(settings().timeout_s);
   parts.reproducible = options.reproducible.value_or(settings().reproducible);
   for (int member : parts.ranks) parts.members.push_back(joined_.neighbours[static_cast<size_t>(member)]);
-  parts.lane_offsets.resize(parts.ranks.size());
+  parts.places.resize(parts.ranks.size());
   return parts;
 }
 
@@ -118,7 +118,7 @@ Status World::prepare_group(GroupParts& parts, const GroupOptions& options) {
   auto lane = arena_->take(parts.layout.bytes(), "the lane of a group");
   if (!lane.ok()) return lane.status();
   if (parts.first_call != 1) start_numbering(arena_->mapping()->data() + *lane, parts.layout, parts.first_call - 1);
-  parts.my_lane = *lane;
+  parts.my_place = *lane;
   const Status status = board_publish(parts, *lane);
   if (!status.ok()) arena_->give_back(*lane);
   return status;

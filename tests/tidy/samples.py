@@ -192,6 +192,17 @@ void* operator new(size_t bytes);
 """,
         "tests/own_test.cpp": "int* a = new int;\n",
     },
+    walls.check_protocol: {
+        "src/group/members.hpp": "lanes_.word(me(), call).store(word, std::memory_order_release);\n",
+        "src/group/queue.cpp": """
+queued_.fetch_add(1, std::memory_order_seq_cst);  //!
+lanes_.wake_peers();                              //!
+LaneControl& control = members_.control();        //!
+queued_ += 1;
+members_.wake_others();
+airplanes_.land();
+""",
+    },
     checks.check_environment: {
         "src/base/settings.cpp": 'auto home = getenv("HOME");\n',
         "src/group/group.cpp": """

@@ -32,6 +32,19 @@ IMPURE_HEADERS = ("chrono", "ctime", "time.h", "thread", "mutex", "condition_var
                   "fcntl.h", "poll.h", "netinet/*", "arpa/*", "linux/*")
 
 
+# A group's protocol: what it says to its members and knows of them goes through src/group/members.hpp, so that they may be elsewhere.
+PROTOCOL = tuple(f"src/group/{name}" for name in ("agree.cpp", "call_work.hpp", "group.cpp", "group.hpp", "group_leave.cpp", "mailbox.cpp",
+                                                  "mailbox.hpp", "queue.cpp", "signatures.cpp", "signatures.hpp", "trouble.cpp"))
+
+
+def check_protocol(tree):
+    """The group's protocol knows no lanes and no memory orders."""
+    for path in tree.cpp():
+        if path in PROTOCOL:
+            for line, match in tree.find(path, r"\bmemory_order\w*|\blanes?_?\b|\bLane\w*|\bArenaHead\b"):
+                yield path, line, f"{match[0]}: say it through Members"
+
+
 def check_include_walls(tree):
     """Includes keep to the layers."""
     for path in tree.cpp():

@@ -1,0 +1,88 @@
+// All that a group knows of its members, and all that it says to them: announcements, verdicts, faults, who is there and who has
+// gone. The group's protocol (group.cpp, trouble.cpp, agree.cpp, …) speaks to the others through this class alone.
+//
+// Members of this host have lanes in shared memory, where what they say is read and what is said to them is stored; who writes which
+// word there, and in which order, is argued in transport/lane.hpp.
+//
+// Who writes: under the group's runner token, but for what is marked as of any thread. Order: what a word speaks of is written
+// before the word is stored with release, and read after it was loaded with acquire. The first verdict, fault and outcome stands:
+// they are swapped in, with acquire-release.
+#pragma once
+
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "group/announcement.hpp"
+#include "transport/lanes.hpp"
+#include "transport/waiting.hpp"
+#include "unisono/status.hpp"
+
+namespace unisono {
+
+enum class Presence { here, left, died };
+
+// Two members whose calls differ; twice the same: one that refused its call.
+struct Verdict {
+  int one = 0, other = 0;
+};
+
+class Members {
+ public:
+  Members(const LaneLayout& layout, int me, std::vector<Neighbour> neighbours);
+  void met(std::span<const int64_t> places) { lanes_.find(places); }  // takes no memory
+  Lanes& shared_memory() { return lanes_; }                           // for the engine, which moves data there
+
+  int size() const { return lanes_.members(); }
+  int me() const { return lanes_.me(); }
+  int pid(int member) const { return lanes_.member(member).pid; }
+  std::string occupation(int member) const;  // in which call it has been waiting for a while, or gave up; "": in none. Any thread.
+
+  // Sleeping and waking. A bed is shared where one word releases the whole group.
+  Bed bed(bool shared = false) const { return {lanes_.my_head(), shared ? &lanes_.shared().released : nullptr}; }
+  void need_fences() { lanes_.need_fences(); }
+  void wake_me() const { ring_bell(lanes_.my_head()); }      // any thread
+  void wake_others() const { lanes_.wake_peers(); }          // those who sleep
+  void wake_everyone() const { lanes_.wake_everyone(); }     // any thread
+
+  // Announcements: first what is announced, then the word that stands for it.
+  void write(uint32_t call, const Announcement& announcement) {
+    std::memcpy(lanes_.cell(me(), call).bytes, &announcement, announcement.used_bytes());
+  }
+  void announce(uint32_t call, uint64_t word) { lanes_.word(me(), call).store(word, std::memory_order_release); }
+  uint64_t word(int member, uint32_t call) const { return lanes_.word(member, call).load(std::memory_order_acquire); }
+  Announcement announcement(int member, uint32_t call) const;  // after its word was seen
+
+  // How far each has come.
+  void finish(uint32_t call) { lanes_.mine().finished.store(call, std::memory_order_release); }
+  uint32_t finished(int member) const { return lanes_.control(member).finished.load(std::memory_order_acquire); }
+  bool everybody_finished(uint32_t call) const;
+  void renew(uint32_t call) const { lanes_.renew(call); }  // see there
+
+  // The first verdict on a call stands, and is returned.
+  Verdict judge(uint32_t call, Verdict verdict);
+
+  // The first fault breaks the group, for all. Any thread; takes no memory.
+  void revoke(const Status& fault);
+  bool is_broken() const { return lanes_.mine().abort.load(std::memory_order_acquire) != 0; }
+  Status fault() const;  // the first; only where it is broken
+
+  // Who is there. Any thread.
+  Presence presence(int member) const;
+  void mark_died(int member);  // unless it had left
+  void say_leaving();          // before anything is given up: peers may be reading it
+  void say_left();             // after the last write into anything of the others
+  bool all_left() const;
+
+  // Agreeing: each says its word once for every number; the first outcome of a number stands. Any thread, one at a time.
+  enum class Voice { none, no, yes, later };  // later: it has spoken, and gave up since
+  void say(uint64_t number, bool flag);
+  Voice voice(int member, uint64_t number) const;
+  std::optional<bool> outcome(uint64_t number) const;  // none yet
+  void settle(uint64_t number, bool flag);             // unless it is settled, or long past
+
+ private:
+  Lanes lanes_;
+};
+
+}  // namespace unisono
