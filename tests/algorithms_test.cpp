@@ -133,7 +133,7 @@ TEST(EveryAlgorithm, whose_order_is_not_declared_canonical_has_another) {
 }
 
 TEST(EveryAlgorithm, whose_sums_travel_between_additions_says_so) {
-  for_each_set(2, 6, [](const Algorithm& algorithm, const Set& set) {
+  for_each_set(3, 6, [](const Algorithm& algorithm, const Set& set) {
     bool travels = false;
     for (const Schedule& schedule : set)
       for (const Step& step : schedule.steps)
@@ -168,6 +168,17 @@ TEST(EveryAlgorithm, takes_the_rounds_that_its_description_says) {
   EXPECT_EQ(rounds(Collective::all_reduce, "doubling", 9), 4);
   EXPECT_EQ(rounds(Collective::all_reduce, "doubling", 33), 6);
   EXPECT_EQ(rounds(Collective::all_gather, "ring", 8), 7);
+  EXPECT_EQ(rounds(Collective::all_gather, "bruck", 8), 3);
+  EXPECT_EQ(rounds(Collective::all_gather, "bruck", 9), 4);
+  EXPECT_EQ(rounds(Collective::reduce_scatter, "pairwise", 8), 7);
+  EXPECT_EQ(rounds(Collective::reduce, "binomial", 8), 3);
+  EXPECT_EQ(rounds(Collective::broadcast, "binomial", 8), 3);
+  EXPECT_EQ(rounds(Collective::broadcast, "chain", 8), 7);
+  EXPECT_EQ(rounds(Collective::gather, "linear", 8), 1);
+  EXPECT_EQ(rounds(Collective::scatter, "linear", 8), 1);
+  EXPECT_EQ(rounds(Collective::all_to_all, "pairwise", 8), 7);
+  EXPECT_EQ(rounds(Collective::scan, "chain", 8), 7);
+  EXPECT_EQ(rounds(Collective::exscan, "chain", 8), 7);
   EXPECT_EQ(rounds(Collective::reduce_scatter, "direct", 8), 1);
   EXPECT_EQ(rounds(Collective::reduce, "two_shot", 8), 2);
   EXPECT_EQ(rounds(Collective::broadcast, "direct", 8), 1);
@@ -253,6 +264,15 @@ TEST(Catalogue, every_collective_has_both_hand_written_paths_and_a_schedule) {
   }
   EXPECT_EQ(find_algorithm(Collective::broadcast, "ring"), nullptr);
   EXPECT_EQ(algorithm_names(Collective::barrier), "slot, combine, direct");
+}
+
+// A barrier moves no bytes, and a link that carries none carries no message either.
+TEST(Catalogue, every_collective_but_the_barrier_has_an_algorithm_over_links) {
+  for (Collective collective : all_collectives()) {
+    bool has_one = false;
+    for (const Algorithm& algorithm : catalogue()) has_one |= algorithm.collective == collective && algorithm.need == Need::links;
+    EXPECT_EQ(has_one, collective != Collective::barrier) << name_of(collective);
+  }
 }
 
 }  // namespace

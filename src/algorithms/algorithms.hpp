@@ -17,35 +17,45 @@ Schedule doubling_all_reduce(Place me);
 Schedule direct_all_gather(Place me);
 Schedule direct_read_all_gather(Place me);
 Schedule ring_all_gather(Place me);
+Schedule bruck_all_gather(Place me);
 
 // reduce_scatter.cpp
 Schedule direct_reduce_scatter(Place me);
 Schedule direct_read_reduce_scatter(Place me);
 Schedule ring_reduce_scatter(Place me);
+Schedule pairwise_reduce_scatter(Place me);
 
 // reduce.cpp
 Schedule direct_reduce(Place me);
 Schedule two_shot_reduce(Place me);
+Schedule binomial_reduce(Place me);
 
 // broadcast.cpp
 Schedule direct_broadcast(Place me);
 Schedule direct_read_broadcast(Place me);
+Schedule binomial_broadcast(Place me);
+Schedule chain_broadcast(Place me);
 
 // scatter.cpp
 Schedule direct_scatter(Place me);
 Schedule direct_read_scatter(Place me);
+Schedule linear_scatter(Place me);
 
 // gather.cpp
 Schedule direct_gather(Place me);
 Schedule direct_read_gather(Place me);
+Schedule linear_gather(Place me);
 
 // all_to_all.cpp
 Schedule direct_all_to_all(Place me);
 Schedule direct_read_all_to_all(Place me);
+Schedule pairwise_all_to_all(Place me);
 
 // scan.cpp
 Schedule direct_scan(Place me);
 Schedule direct_exscan(Place me);
+Schedule chain_scan(Place me);
+Schedule chain_exscan(Place me);
 
 // barrier.cpp
 Schedule direct_barrier(Place me);

@@ -1,4 +1,6 @@
 // all_gather: everybody gets everybody's piece.
+#include <algorithm>
+
 #include "algorithms/algorithms.hpp"
 #include "algorithms/neighbours.hpp"
 #include "schedule/builder.hpp"
@@ -42,6 +44,23 @@ Schedule ring_all_gather(Place me) {
     const ChunkRef passed = round == 0 ? input(0) : output(chunk_at(me.rank - round, me));
     plan.send(right_of(me), passed);
     plan.receive(left_of(me), output(chunk_at(me.rank - round - 1, me)));
+  }
+  return plan.finish();
+}
+
+// Bruck's all_gather: everybody gives all that it has to the left, to one twice as far away in every round.
+//
+// Rounds: ⌈log2 n⌉.  Sent per rank: n-1 pieces.  Best over links when pieces are small.
+// Before the round of distance d rank r has the pieces r to r + d - 1, counted round the group.
+Schedule bruck_all_gather(Place me) {
+  Builder plan(Collective::all_gather, "bruck", me);
+  plan.copy(input(0), output(me.rank));
+  for (int distance = 1; distance < me.ranks; distance *= 2) {
+    const int pieces = std::min(distance, me.ranks - distance);  // the last round gives only what is still missing
+    for (int piece = 0; piece < pieces; ++piece)
+      plan.send(wrapped(me.rank - distance, me), piece == 0 ? input(0) : output(chunk_at(me.rank + piece, me)));
+    for (int piece = 0; piece < pieces; ++piece)
+      plan.receive(wrapped(me.rank + distance, me), output(chunk_at(me.rank + distance + piece, me)));
   }
   return plan.finish();
 }

@@ -32,4 +32,18 @@ Schedule direct_read_all_to_all(Place me) {
   return plan.finish();
 }
 
+// Pairwise all_to_all: in round d everybody sends to the rank d places to the right and receives from the one d to the left.
+//
+// Rounds: n-1, none of which waits for another.  Sent per rank: n-1 pieces.  No two ranks send to the same one at a time.
+Schedule pairwise_all_to_all(Place me) {
+  Builder plan(Collective::all_to_all, "pairwise", me);
+  plan.copy(input(me.rank), output(me.rank));
+  for (int distance = 1; distance < me.ranks; ++distance) {
+    const int to = wrapped(me.rank + distance, me), from = wrapped(me.rank - distance, me);
+    plan.send(to, input(to));
+    plan.receive(from, output(from));
+  }
+  return plan.finish();
+}
+
 }  // namespace unisono

@@ -1,4 +1,7 @@
 // broadcast: everybody gets the root's data. The root's output is its input, so it copies nothing to itself.
+#include <algorithm>
+#include <bit>
+
 #include "algorithms/algorithms.hpp"
 #include "algorithms/neighbours.hpp"
 #include "schedule/builder.hpp"
@@ -37,6 +40,35 @@ Schedule direct_read_broadcast(Place me) {
     plan.await(me.root, 0);
     plan.read_peer(me.root, input(0), output(0));
     plan.publish(1);
+  }
+  return plan.finish();
+}
+
+// Binomial broadcast: whoever has the data gives it to one who has not, until all have it.
+//
+// Rounds: ⌈log2 n⌉.  Sent by the root: ⌈log2 n⌉ times the data.  Best over links when the data is small.
+// Ranks are counted from the root on: the rank at place p gets the data from the one at p less its highest bit.
+Schedule binomial_broadcast(Place me) {
+  Builder plan(Collective::broadcast, "binomial", me);
+  const int place = wrapped(me.rank - me.root, me);
+  const auto rank_at = [&](int other) { return wrapped(me.root + other, me); };
+  const int highest_bit = static_cast<int>(std::bit_floor(static_cast<unsigned>(place)));
+  if (place > 0) plan.receive(rank_at(place - highest_bit), output(0));
+  for (int distance = std::max(2 * highest_bit, 1); place + distance < me.ranks; distance *= 2)
+    plan.send(rank_at(place + distance), is_root(me) ? input(0) : output(0));
+  return plan.finish();
+}
+
+// Chain broadcast: the data goes from rank to rank in parts, each passed on while the next arrives.
+//
+// Rounds: n-1, in which the parts follow each other.  Sent per rank: the data, once.  Best over links when the data is large.
+Schedule chain_broadcast(Place me) {
+  constexpr int parts = 8;
+  Builder plan(Collective::broadcast, "chain", me, parts);
+  const bool is_last = right_of(me) == me.root;
+  for (int part = 0; part < parts; ++part) {
+    if (!is_root(me)) plan.receive(left_of(me), output(part));
+    if (!is_last) plan.send(right_of(me), is_root(me) ? input(part) : output(part));
   }
   return plan.finish();
 }

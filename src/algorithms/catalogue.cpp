@@ -37,6 +37,8 @@ constexpr Algorithm algorithms[] = {
      "Everybody reads the pieces in the peers' own memory: two rounds, nothing staged."},
     {all_gather, "ring", Path::schedule, ring_all_gather, Need::links, Order::tree,
      "Pieces are passed on to the right: n-1 rounds."},
+    {all_gather, "bruck", Path::schedule, bruck_all_gather, Need::links, Order::tree,
+     "Everybody gives all that it has to ranks twice as far away in every round: log2 n rounds."},
 
     {reduce_scatter, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody leaves its pieces beside its flag and adds up its own; hand-written."},
@@ -48,6 +50,8 @@ constexpr Algorithm algorithms[] = {
      "Everybody adds up its piece from the peers' own memory: two rounds, nothing staged."},
     {reduce_scatter, "ring", Path::schedule, ring_reduce_scatter, Need::links, Order::own,
      "Pieces go round, are added to, and end at their owner: n-1 rounds."},
+    {reduce_scatter, "pairwise", Path::schedule, pairwise_reduce_scatter, Need::links, Order::own,
+     "Everybody sends each rank its piece and adds what comes: n-1 rounds that do not wait for each other."},
 
     {reduce, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody leaves its data beside its flag, the root adds it up; hand-written."},
@@ -57,6 +61,8 @@ constexpr Algorithm algorithms[] = {
      "Everybody shows its data and the root adds it up alone."},
     {reduce, "two_shot", Path::schedule, two_shot_reduce, memory, Order::tree,
      "Each rank adds up its slice and the root collects the slices: two rounds."},
+    {reduce, "binomial", Path::schedule, binomial_reduce, Need::links, Order::hops,
+     "Of two blocks of ranks the upper gives its sum to the lower: log2 n rounds."},
 
     {scatter, "slot", Path::slot, nullptr, memory, Order::tree,
      "The root leaves the pieces beside its flag, each rank reads its own; hand-written."},
@@ -66,6 +72,8 @@ constexpr Algorithm algorithms[] = {
      "The root shows the pieces and each rank reads its own: one round."},
     {scatter, "direct_read", Path::schedule, direct_read_scatter, memory_and_reads, Order::tree,
      "Each rank reads its piece in the root's own memory and says so: two rounds, nothing staged."},
+    {scatter, "linear", Path::schedule, linear_scatter, Need::links, Order::tree,
+     "The root sends each rank its piece: one round."},
 
     {gather, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody leaves its piece beside its flag, the root reads them; hand-written."},
@@ -75,6 +83,8 @@ constexpr Algorithm algorithms[] = {
      "Everybody shows its piece and the root reads them all."},
     {gather, "direct_read", Path::schedule, direct_read_gather, memory_and_reads, Order::tree,
      "The root reads the pieces in the peers' own memory and says so: two rounds, nothing staged."},
+    {gather, "linear", Path::schedule, linear_gather, Need::links, Order::tree,
+     "Everybody sends its piece to the root: one round."},
 
     {broadcast, "slot", Path::slot, nullptr, memory, Order::tree,
      "The root leaves its data beside its flag, the others read it; hand-written."},
@@ -84,6 +94,10 @@ constexpr Algorithm algorithms[] = {
      "The root shows its data and the others read it: one round."},
     {broadcast, "direct_read", Path::schedule, direct_read_broadcast, memory_and_reads, Order::tree,
      "The others read the root's own memory and say so: two rounds, nothing staged."},
+    {broadcast, "binomial", Path::schedule, binomial_broadcast, Need::links, Order::tree,
+     "Whoever has the data gives it to one who has not: log2 n rounds."},
+    {broadcast, "chain", Path::schedule, chain_broadcast, Need::links, Order::tree,
+     "The data goes from rank to rank in parts, each passed on while the next arrives: sent once by everybody."},
 
     {all_to_all, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody leaves its pieces beside its flag and reads its own from each; hand-written."},
@@ -93,6 +107,8 @@ constexpr Algorithm algorithms[] = {
      "Everybody shows its pieces and reads its own from each: one round."},
     {all_to_all, "direct_read", Path::schedule, direct_read_all_to_all, memory_and_reads, Order::tree,
      "Everybody reads its pieces in the peers' own memory: two rounds, nothing staged."},
+    {all_to_all, "pairwise", Path::schedule, pairwise_all_to_all, Need::links, Order::tree,
+     "Everybody sends to the right and receives from the left, one place further in every round: n-1 rounds."},
 
     {scan, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody leaves its data beside its flag and adds up that of the ranks up to itself; hand-written."},
@@ -100,6 +116,8 @@ constexpr Algorithm algorithms[] = {
      "Everybody shows its data; whoever arrives last wakes the others, who add up; hand-written."},
     {scan, "direct", Path::schedule, direct_scan, memory, Order::tree,
      "Everybody shows its data and adds up that of the ranks up to itself: one round, the last reads n-1 times the data."},
+    {scan, "chain", Path::schedule, chain_scan, Need::links, Order::own,
+     "The sum goes from rank to rank, and each adds its own: n-1 rounds."},
 
     {exscan, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody leaves its data beside its flag and adds up that of the ranks below itself; hand-written."},
@@ -107,6 +125,8 @@ constexpr Algorithm algorithms[] = {
      "Everybody shows its data; whoever arrives last wakes the others, who add up; hand-written."},
     {exscan, "direct", Path::schedule, direct_exscan, memory, Order::tree,
      "Everybody shows its data and adds up that of the ranks below itself: one round, the last reads n-1 times the data."},
+    {exscan, "chain", Path::schedule, chain_exscan, Need::links, Order::own,
+     "The sum goes from rank to rank, to be kept and to be added to: n-1 rounds."},
 
     {barrier, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody raises its flag and waits for everybody's; hand-written."},

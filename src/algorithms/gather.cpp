@@ -42,4 +42,18 @@ Schedule direct_read_gather(Place me) {
   return plan.finish();
 }
 
+// Linear gather: everybody sends its piece to the root.
+//
+// Rounds: 1.  Received by the root: n-1 pieces, which no other way over links can spare it.
+Schedule linear_gather(Place me) {
+  Builder plan(Collective::gather, "linear", me);
+  if (is_root(me)) {
+    plan.copy(input(0), output(me.rank));
+    for_each_peer(me, [&](int peer) { plan.receive(peer, output(peer)); });
+  } else {
+    plan.send(me.root, input(0));
+  }
+  return plan.finish();
+}
+
 }  // namespace unisono

@@ -47,4 +47,23 @@ Schedule ring_reduce_scatter(Place me) {
   return plan.finish();
 }
 
+// Pairwise reduce_scatter: in round d everybody sends the piece of the rank d places to the right, and adds what comes from the left.
+//
+// Rounds: n-1, none of which waits for another.  Sent per rank: n-1 pieces.  Best over links when pieces are small. Every rank adds in
+// an order of its own.
+Schedule pairwise_reduce_scatter(Place me) {
+  Builder plan(Collective::reduce_scatter, "pairwise", me);
+  if (me.ranks == 1)
+    plan.reduce_peers(input(0), input(0), output(0));
+  else
+    plan.copy(input(me.rank), output(0));
+  for (int distance = 1; distance < me.ranks; ++distance) {
+    const int to = wrapped(me.rank + distance, me);
+    plan.copy(input(to), scratch(to));
+    plan.send(to, scratch(to));
+    plan.receive_reduce(wrapped(me.rank - distance, me), output(0));
+  }
+  return plan.finish();
+}
+
 }  // namespace unisono

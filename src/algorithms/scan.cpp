@@ -36,4 +36,33 @@ Schedule direct_exscan(Place me) {
   return plan.finish(/*stage_slots=*/1);
 }
 
+// Chain scan: the sum goes from rank to rank, and each adds its own.
+//
+// Rounds: n-1.  Sent per rank: the data, once.  Over links; the order is that of the ranks, but not the canonical tree.
+Schedule chain_scan(Place me) {
+  Builder plan(Collective::scan, "chain", me);
+  if (me.ranks == 1) {
+    plan.reduce_up_to(input(0), input(0), output(0));
+    return plan.finish();
+  }
+  plan.copy(input(0), output(0));
+  if (me.rank > 0) plan.receive_reduce(me.rank - 1, output(0));
+  if (me.rank + 1 < me.ranks) plan.send(me.rank + 1, output(0));
+  return plan.finish();
+}
+
+// Chain exscan: the same, one rank behind.
+//
+// Rounds: n-1.  Sent per rank: the data, twice: once to be kept, and once to be added to and passed on.
+Schedule chain_exscan(Place me) {
+  Builder plan(Collective::exscan, "chain", me);
+  const bool passes_on = me.rank + 1 < me.ranks, next_passes_on = me.rank + 2 < me.ranks;
+  if (passes_on) plan.copy(input(0), scratch(0));
+  if (me.rank > 0) plan.receive(me.rank - 1, output(0));
+  if (me.rank > 0 && passes_on) plan.receive_reduce(me.rank - 1, scratch(0));
+  if (passes_on) plan.send(me.rank + 1, scratch(0));
+  if (next_passes_on) plan.send(me.rank + 1, scratch(0));
+  return plan.finish();
+}
+
 }  // namespace unisono

@@ -42,4 +42,18 @@ Schedule direct_read_scatter(Place me) {
   return plan.finish();
 }
 
+// Linear scatter: the root sends each rank its piece.
+//
+// Rounds: 1.  Sent by the root: n-1 pieces, which no other way over links can spare it.
+Schedule linear_scatter(Place me) {
+  Builder plan(Collective::scatter, "linear", me);
+  if (is_root(me)) {
+    for_each_peer(me, [&](int peer) { plan.send(peer, input(peer)); });
+    plan.copy(input(me.rank), output(0));
+  } else {
+    plan.receive(me.root, output(0));
+  }
+  return plan.finish();
+}
+
 }  // namespace unisono

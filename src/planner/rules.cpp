@@ -20,6 +20,7 @@ constexpr std::string_view why_alone = "with two ranks there are no additions to
 constexpr std::string_view why_shared = "the additions are shared out among the ranks";
 constexpr std::string_view why_doubling = "over links, little data: fewest rounds";
 constexpr std::string_view why_ordered = "over links, in the order of the ranks, which a ring does not keep";
+constexpr std::string_view why_links = "over links, one round, or as few as there are ranks to pass";
 constexpr std::string_view why_ring = "over links, much data: every link is busy all the time";
 
 // clang-format off
@@ -41,42 +42,52 @@ constexpr Rule rules[] = {
     {all_gather,     combine,     When::crowded, any,  "combine",         why_combine},
     {all_gather,     16_MiB,      When::roomy,   2,    "direct_read",     why_peer_reads},
     {all_gather,     unlimited,   When::always,  any,  "direct",          why_direct},
+    {all_gather,     32_KiB,      When::always,  any,  "bruck",           why_doubling},
     {all_gather,     unlimited,   When::always,  any,  "ring",            why_ring},
 
     {reduce_scatter, slot,        When::roomy,   any,  "slot",            why_slot},
     {reduce_scatter, combine,     When::crowded, any,  "combine",         why_combine},
     {reduce_scatter, unlimited,   When::roomy,   2,    "direct_read",     why_peer_reads},
     {reduce_scatter, unlimited,   When::always,  any,  "direct",          why_direct},
+    {reduce_scatter, 32_KiB,      When::always,  any,  "pairwise",        why_links},
     {reduce_scatter, unlimited,   When::always,  any,  "ring",            why_ring},
 
     {reduce,         slot,        When::roomy,   any,  "slot",            why_slot},
     {reduce,         combine,     When::crowded, any,  "combine",         why_combine},
     {reduce,         unlimited,   When::always,  2,    "direct",          why_alone},
     {reduce,         unlimited,   When::always,  any,  "two_shot",        why_shared},
+    {reduce,         unlimited,   When::always,  any,  "binomial",        why_doubling},
 
     {scatter,        slot,        When::roomy,   any,  "slot",            why_slot},
     {scatter,        combine,     When::crowded, any,  "combine",         why_combine},
     {scatter,        unlimited,   When::always,  any,  "direct",          why_direct},
+    {scatter,        unlimited,   When::always,  any,  "linear",          why_links},
 
     {gather,         slot,        When::roomy,   any,  "slot",            why_slot},
     {gather,         combine,     When::crowded, any,  "combine",         why_combine},
     {gather,         unlimited,   When::always,  any,  "direct",          why_direct},
+    {gather,         unlimited,   When::always,  any,  "linear",          why_links},
 
     {broadcast,      slot,        When::roomy,   any,  "slot",            why_slot},
     {broadcast,      combine,     When::crowded, any,  "combine",         why_combine},
     {broadcast,      unlimited,   When::always,  any,  "direct",          why_direct},
+    {broadcast,      32_KiB,      When::always,  any,  "binomial",        why_doubling},
+    {broadcast,      unlimited,   When::always,  any,  "chain",           why_ring},
 
     {all_to_all,     slot,        When::roomy,   any,  "slot",            why_slot},
     {all_to_all,     combine,     When::crowded, any,  "combine",         why_combine},
     {all_to_all,     unlimited,   When::always,  any,  "direct",          why_direct},
+    {all_to_all,     unlimited,   When::always,  any,  "pairwise",        why_links},
 
     {scan,           slot,        When::roomy,   any,  "slot",            why_slot},
     {scan,           combine,     When::crowded, any,  "combine",         why_combine},
     {scan,           unlimited,   When::always,  any,  "direct",          why_direct},
+    {scan,           unlimited,   When::always,  any,  "chain",           why_links},
 
     {exscan,         slot,        When::roomy,   any,  "slot",            why_slot},
     {exscan,         combine,     When::crowded, any,  "combine",         why_combine},
     {exscan,         unlimited,   When::always,  any,  "direct",          why_direct},
+    {exscan,         unlimited,   When::always,  any,  "chain",           why_links},
 
     {barrier,        unlimited,   When::roomy,   any,  "slot",            why_slot},
     {barrier,        unlimited,   When::crowded, any,  "combine",         why_combine},

@@ -131,8 +131,8 @@ Status Player::end_call(int rank, bool& moved) {
   int& call = call_of_rank_[rank];
   if (tiles_finished_[rank] < options_.tiles) return Status::success();
   if (!gate_open(call)) return Status::success();
-  join_strands(rank);
   learn_entries(rank * options_.window);
+  join_strands(rank);
   RETURN_IF_ERROR(check_reads_done(rank));
   moved = true;
   tiles_finished_[rank] = 0;
