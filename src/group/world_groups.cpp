@@ -64,8 +64,9 @@ Result<std::shared_ptr<Group>> World::try_group(const std::string& name, const s
   sweep_retired();
   sweep_failed();
   GroupParts parts = parts_of(name, ranks, options);
-  // Made before the others count on it: once they have met, nothing may fail on one of them alone.
-  std::map<std::string, std::shared_ptr<Group>> place{{name, std::make_shared<Group>(parts, *arena_)}};
+  // Made before the others count on it: once they have met, nothing may fail on one of them alone. A refusal needs none of it.
+  std::map<std::string, std::shared_ptr<Group>> place;
+  if (refusal.ok()) place.emplace(name, std::make_shared<Group>(parts, *arena_));
   const bool has_deadline = options.made_by.at_ns != never_ns;
   const Deadline deadline = has_deadline ? options.made_by : Deadline::in_seconds(parts.timeout_s);
   do {
