@@ -54,6 +54,12 @@ Request request_for(Group* group, Collective kind, Fill fill) {
   return request;
 }
 
+inline void set_call(Call& call, const TensorView& counted, const ReduceOp& op = ReduceOp::sum) {
+  call.dtype = counted.dtype;
+  call.count = counted.count();
+  call.op = op;
+}
+
 struct Delivery {
   bool async_op = false;
   std::optional<double> timeout_s = {};  // otherwise the group's

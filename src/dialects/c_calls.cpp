@@ -168,7 +168,7 @@ TensorView Understood::view_for_all(const void* data, int64_t count) const {
 Request Understood::request(Collective kind, int64_t count) const {
   Request request{.group = &group};
   request.call.kind = kind;
-  distributed::set_call(request.call, view(nullptr, count), op);
+  set_call(request.call, view(nullptr, count), op);
   return request;
 }
 

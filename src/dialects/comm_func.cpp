@@ -11,11 +11,9 @@
 
 namespace unisono::comm_func {
 
-void set_call(Call& call, const TensorView& tensor, const ReduceOp& op) {
-  call.dtype = tensor.dtype;
-  call.count = tensor.count();
-  call.op = op;
-  call.input = pieces(tensor);
+void set_call_on(Call& call, const TensorView& input, const ReduceOp& op) {
+  set_call(call, input, op);
+  call.input = pieces(input);
 }
 
 void compare_shapes(Call& call, const TensorView& tensor) {
@@ -66,7 +64,7 @@ TensorAndHandle reduce_into_new(Collective kind, const char* name, const TensorV
   const auto member_of = group_named(options.group, name);
   Tensor output;
   Request request = request_for(member_of.get(), kind, [&](const Group& group, Call& call) -> Status {
-    set_call(call, tensor, options.op);
+    set_call_on(call, tensor, options.op);
     compare_shapes(call, tensor);
     RETURN_IF_ERROR(check_tensor("tensor", tensor));
     RETURN_IF_ERROR(check_reducible(call, group));
@@ -97,7 +95,7 @@ TensorAndHandle all_gather_into_tensor(const TensorView& tensor, const Options& 
   const auto member_of = group_named(options.group, "all_gather_into_tensor");
   Tensor output;
   Request request = request_for(member_of.get(), Collective::all_gather, [&](const Group& group, Call& call) -> Status {
-    set_call(call, tensor);
+    set_call_on(call, tensor);
     RETURN_IF_ERROR(check_tensor("tensor", tensor));
     Shape shape = tensor.shape.dims() == 0 ? Shape{1} : tensor.shape;
     if (__builtin_mul_overflow(shape[0], group.size(), &shape[0])) shape[0] = -1;  // a shape that cannot be
@@ -112,7 +110,7 @@ TensorAndHandle reduce_scatter_tensor(const TensorView& tensor, const ReduceOpti
   const auto member_of = group_named(options.group, "reduce_scatter_tensor");
   Tensor output;
   Request request = request_for(member_of.get(), Collective::reduce_scatter, [&](const Group& group, Call& call) -> Status {
-    set_call(call, tensor, options.op);
+    set_call_on(call, tensor, options.op);
     RETURN_IF_ERROR(check_tensor("tensor", tensor));
     RETURN_IF_ERROR(check_divisible("tensor", tensor, group.size()));
     RETURN_IF_ERROR(make_share(output, tensor, group.size(), call));
@@ -125,7 +123,7 @@ Tensor reduce(const TensorView& tensor, Rank dst, const ReduceNowOptions& option
   const auto member_of = group_named(options.group, "reduce");
   Tensor output;
   Request request = request_for(member_of.get(), Collective::reduce, [&](const Group& group, Call& call) -> Status {
-    set_call(call, tensor, options.op);
+    set_call_on(call, tensor, options.op);
     compare_shapes(call, tensor);
     RETURN_IF_ERROR(find_root("dst", dst, group, call.root));
     RETURN_IF_ERROR(check_tensor("tensor", tensor));
@@ -143,7 +141,7 @@ Tensor scatter_tensor(const TensorView& tensor, Rank src, const GroupName& group
   const auto member_of = group_named(group_name, "scatter_tensor");
   Tensor output;
   Request request = request_for(member_of.get(), Collective::scatter, [&](const Group& group, Call& call) -> Status {
-    set_call(call, tensor);
+    set_call_on(call, tensor);
     compare_shapes(call, tensor);
     RETURN_IF_ERROR(find_root("src", src, group, call.root));
     RETURN_IF_ERROR(check_tensor("tensor", tensor));
@@ -158,7 +156,7 @@ Tensor broadcast(const TensorView& tensor, Rank src, const GroupName& group_name
   const auto member_of = group_named(group_name, "broadcast");
   Tensor output;
   Request request = request_for(member_of.get(), Collective::broadcast, [&](const Group& group, Call& call) -> Status {
-    set_call(call, tensor);
+    set_call_on(call, tensor);
     RETURN_IF_ERROR(find_root("src", src, group, call.root));
     RETURN_IF_ERROR(check_tensor("tensor", tensor));
     RETURN_IF_ERROR(make_output(output, tensor.dtype, tensor.shape));

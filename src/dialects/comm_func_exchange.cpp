@@ -46,7 +46,7 @@ Tensor gather_into_tensor(const TensorView& tensor, Rank dst, const GroupName& g
   const auto member_of = group_named(group_name, "gather_into_tensor");
   Tensor output;
   Request request = request_for(member_of.get(), Collective::gather, [&](const Group& group, Call& call) -> Status {
-    set_call(call, tensor);
+    set_call_on(call, tensor);
     compare_shapes(call, tensor);
     RETURN_IF_ERROR(find_root("dst", dst, group, call.root));
     RETURN_IF_ERROR(check_tensor("tensor", tensor));
@@ -67,7 +67,7 @@ TensorAndHandle all_to_all_single_with_output_shape(const Shape& output_shape, c
   const bool equal = options.input_split_sizes.empty() && options.output_split_sizes.empty();
   Tensor output;
   Request request = request_for(member_of.get(), Collective::all_to_all, [&](const Group& group, Call& call) -> Status {
-    set_call(call, tensor);
+    set_call_on(call, tensor);
     RETURN_IF_ERROR(check_tensor("tensor", tensor));
     RETURN_IF_ERROR(make_output(output, tensor.dtype, output_shape));
     if (equal) RETURN_IF_ERROR(check_count("output_shape", output, tensor.count(), "as many come as go, where all parts are equal"));
@@ -84,7 +84,7 @@ TensorsAndHandle all_to_all_with_output_shape(std::span<const Shape> output_shap
   std::shared_ptr<std::vector<Tensor>> outputs;  // that the call keeps
   std::vector<Tensor> result;
   Request request = request_for(member_of.get(), Collective::all_to_all, [&](const Group& group, Call& call) -> Status {
-    set_call(call, input_tensor_list.empty() ? TensorView{} : input_tensor_list.front());
+    set_call_on(call, input_tensor_list.empty() ? TensorView{} : input_tensor_list.front());
     RETURN_IF_ERROR(check_list_length("output_shape_list", output_shape_list.size(), group.size()));
     RETURN_IF_ERROR(check_list_length("input_tensor_list", input_tensor_list.size(), group.size()));
     for (const TensorView& input : input_tensor_list) {
@@ -109,7 +109,7 @@ CommHandlePtr all_to_all_v_c(TensorView output, const TensorView& input, std::sp
                              const Options& options) {
   const auto member_of = group_named(options.group, "all_to_all_v_c");
   Request request = request_for(member_of.get(), Collective::all_to_all, [&](const Group& group, Call& call) -> Status {
-    set_call(call, input);
+    set_call_on(call, input);
     RETURN_IF_ERROR(check_tensor("input", input));
     RETURN_IF_ERROR(check_writable("output", output));
     RETURN_IF_ERROR(check_same_dtype("output", output, input.dtype));

@@ -6,7 +6,7 @@
 
 namespace unisono::comm_func {
 
-void set_call(Call& call, const TensorView& tensor, const ReduceOp& op = ReduceOp::sum);
+void set_call_on(Call& call, const TensorView& input, const ReduceOp& op = ReduceOp::sum);
 void compare_shapes(Call& call, const TensorView& tensor);
 Status find_root(const char* argument, Rank rank, const Group& group, int& root);
 // A result that cannot be made refuses the call like an argument, so that the others hear of it and do not wait.

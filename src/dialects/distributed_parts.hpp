@@ -11,12 +11,6 @@ Delivery delivery(const AnyOptions& options) {
   return {options.async_op, options.timeout_s, nullptr};
 }
 
-inline void set_call(Call& call, const TensorView& counted, const ReduceOp& op = ReduceOp::sum) {
-  call.dtype = counted.dtype;
-  call.count = counted.count();
-  call.op = op;
-}
-
 // src or dst as a global rank, or group_src or group_dst as a rank of the group; `root` becomes an index into the group.
 Status find_root(const char* argument, Rank global, std::optional<int> in_group, const Group& group, int& root);
 
