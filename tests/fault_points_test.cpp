@@ -18,7 +18,7 @@ namespace {
 const std::vector<std::string> joining_points = {"before_join", "join_said_hello", "join_mapped", "joined"};
 const std::vector<std::string> working_points = {
     "group_published", "before_announcement", "announced", "run_step", "exchange_shown", "exchange_seen", "exchange_combined", "before_finish"};
-const std::vector<std::string> other_points = {"mail_written", "mail_published", "mail_read", "agree_said"};
+const std::vector<std::string> other_points = {"ring_written", "ring_published", "mail_read", "agree_said"};
 
 constexpr int calls = 6;             // more than passages of any point, so that whoever dies does so before the last
 constexpr int rounds = 2 + calls;    // joining, making a group, and the calls on it

@@ -31,7 +31,7 @@ std::vector<int32_t> contents(int from, int to, int number, int64_t count) {
   return values;
 }
 
-// With peers' memory readable, and with everything through the rings.
+// With peers' memory readable, and with everything through the channels.
 void for_each_way(const Worlds& worlds, const testing::Body& body) {
   for_each_world(worlds, body);
   for_each_world(worlds.with([](Settings& settings) { settings.peer_reads = "off"; }), body);
@@ -173,6 +173,30 @@ TEST(Letters, may_all_be_sent_before_any_is_received) {
       ASSERT_EQ(got, contents(before, world.rank(), number, count)) << number;
     }
     for (const WorkPtr& work : works) work->wait();
+  });
+}
+
+// More short letters than a receiver keeps of one sender, all of them sent before the first is received; the last is received first.
+TEST(Letters, beyond_what_is_kept_wait_with_their_sender) {
+  constexpr int letters = 3000;
+  constexpr int64_t count = 200;  // with its frame 832 bytes: 1 MiB is 1260 of them
+  for_each_way(ranks(2), [](TestWorld& world) {
+    const int me = world.rank(), other = 1 - me;
+    std::vector<std::vector<int32_t>> mine;
+    std::vector<WorkPtr> sent;
+    for (int number = 0; number < letters; ++number) mine.push_back(contents(me, other, number, count));
+    for (int number = 0; number < letters; ++number) sent.push_back(distributed::isend(view(mine[static_cast<size_t>(number)]), other));
+    sent.push_back(distributed::isend(view(mine.front()), other, {.tag = 7}));
+    std::vector<int32_t> theirs(static_cast<size_t>(count));
+    distributed::recv(view(theirs), other, {.tag = 7});
+    EXPECT_EQ(theirs, contents(other, me, 0, count));
+    const auto over = std::count_if(sent.begin(), sent.end(), [](const WorkPtr& work) { return work->is_completed(); });
+    EXPECT_LT(over, letters / 2) << "were sent though nobody has received any";
+    for (int number = 0; number < letters; ++number) {
+      distributed::recv(view(theirs), other);
+      ASSERT_EQ(theirs, contents(other, me, number, count)) << number;
+    }
+    for (const WorkPtr& work : sent) work->wait();
   });
 }
 

@@ -10,6 +10,7 @@
 #include "engine/run.hpp"
 #include "schedule/builder.hpp"
 #include "tests/support/machine.hpp"
+#include "transport/byte_ring.hpp"
 
 namespace unisono {
 namespace {
@@ -25,23 +26,24 @@ struct Rank {
   Schedule schedule;
   Ints input, output = Ints(count, -1);
   Lanes lanes;
-  Links links;
+  Router router;
   Run run;
   Call call;
 
-  Rank(Machine& machine, Schedule what, int32_t number)
+  Rank(Machine& machine, Schedule what, int32_t number, Assignment how = {nullptr, 64_KiB, 1})
       : schedule(std::move(what)),
         input(count, number),
         lanes(machine.layout, schedule.place.rank, machine.neighbours()),
-        links(lanes, *machine.arenas[static_cast<size_t>(schedule.place.rank)], LinkUse::steps),
-        run(lanes, links, *machine.arenas[static_cast<size_t>(schedule.place.rank)]) {
+        router(lanes, *machine.arenas[static_cast<size_t>(schedule.place.rank)], LinkUse::steps),
+        run(lanes, router, *machine.arenas[static_cast<size_t>(schedule.place.rank)]) {
     lanes.find(machine.offsets);
     call.kind = Collective::all_reduce;
     call.dtype = DType::int32;
     call.count = static_cast<int64_t>(count);
     call.input = Pieces(input.data(), static_cast<int64_t>(count * sizeof(int32_t)));
     call.output = Pieces(output.data(), static_cast<int64_t>(count * sizeof(int32_t)));
-    EXPECT_TRUE(run.prepare(call, {&schedule, 64_KiB, 1}).ok());
+    how.schedule = &schedule;
+    EXPECT_TRUE(run.prepare(call, how).ok());
     lanes.word(lanes.me(), call_of(word)).store(word);
     run.start(word, 0);
   }
@@ -98,6 +100,87 @@ TEST(RunLinks, what_is_being_sent_is_not_added_to) {
     plan.receive(2, scratch(0));
     plan.reduce(scratch(0), output(0));
   }, Ints(count, 16));
+}
+
+// Frames of two tiles in one channel, in an order in which neither tile of the reader can take the first frame of either channel:
+//
+//   from P   a of tile 0, a of tile 1, b of tile 0, b of tile 1      since P cannot send b before Q has come
+//   from Q   x of tile 0, y of tile 0, x of tile 1, y of tile 1
+//   the reader takes x, a, b, y: in tile 0 it needs b and finds a of tile 1, which in tile 1 needs x and finds y of tile 0
+TEST(RunLinks, what_came_too_early_is_set_aside) {
+  Machine machine(ranks);
+  Builder p(Collective::all_reduce, "p", {0, ranks}), q(Collective::all_reduce, "q", {1, ranks}), reads(Collective::all_reduce, "reads", {2, ranks});
+  for (Builder* plan : {&p, &q, &reads}) plan->copy(input(0), stage(0));  // so that there are tiles
+  p.send(2, input(0));
+  p.receive(1, output(0));
+  p.send(2, output(0));
+  q.send(2, input(0));
+  q.send(2, input(0));
+  q.send(0, input(0));
+  reads.receive(1, output(0));
+  reads.receive_reduce(0, output(0));
+  reads.receive(0, scratch(0));
+  reads.receive_reduce(1, output(0));
+  const Assignment two_at_a_time{nullptr, 64_KiB, 2};
+  Rank from_p(machine, p.finish(1), 100, two_at_a_time), from_q(machine, q.finish(1), 7, two_at_a_time),
+      reader(machine, reads.finish(1), 0, two_at_a_time);
+  ASSERT_EQ(from_p.run.tiles(), 12);
+  turn({&from_p});
+  turn({&from_q});
+  turn({&from_p});
+  EXPECT_EQ(turn({&reader, &from_p, &from_q}), ranks);
+  for (Rank* rank : {&reader, &from_p, &from_q}) EXPECT_TRUE(rank->run.failure().ok()) << rank->run.failure().text();
+  EXPECT_EQ(reader.output, Ints(count, 7 + 100 + 7));
+  EXPECT_EQ(from_p.output, Ints(count, 7));
+}
+
+// A rank that has nothing to send sends that: who receives it knows that it was there.
+TEST(RunLinks, a_send_of_nothing_is_waited_for) {
+  Machine machine(2);
+  Builder gives(Collective::barrier, "gives", {0, 2}), waits(Collective::barrier, "waits", {1, 2});
+  gives.send(1, input(0));
+  waits.receive(0, output(0));
+  Rank waiter(machine, waits.finish(), 0), giver(machine, gives.finish(), 0);
+  for (Rank* rank : {&waiter, &giver}) {
+    rank->call.kind = Collective::barrier;
+    rank->call.count = 0;
+    rank->call.input = rank->call.output = Pieces();
+    EXPECT_TRUE(rank->run.prepare(rank->call, {&rank->schedule, 64_KiB, 1}).ok());
+    rank->run.start(word, 0);
+  }
+  EXPECT_EQ(turn({&waiter}), 0);
+  EXPECT_EQ(turn({&waiter, &giver}), 2);
+}
+
+// What lies in a channel is believed only where it can be; the sender's frame has the word, the tile and the length in it.
+TEST(RunLinks, frames_that_cannot_be_are_told) {
+  struct Wrong {
+    const char* name;
+    uint64_t word;
+    uint32_t tile, bytes;
+  };
+  constexpr auto all = static_cast<uint32_t>(1_MiB);
+  for (const Wrong& wrong : {Wrong{"another call", make_word(2, 4711), 0, all}, Wrong{"another signature", make_word(1, 4712), 0, all},
+                             Wrong{"a tile that there is not", word, 1, all}, Wrong{"half an element", word, 0, 3},
+                             Wrong{"nothing", word, 0, 0}, Wrong{"more than a frame may have", word, 0, all + 4}}) {
+    SCOPED_TRACE(wrong.name);
+    Machine machine(2);
+    Builder waits(Collective::all_reduce, "waits", {1, 2});
+    waits.receive(0, output(0));
+    Lanes lanes(machine.layout, 0, machine.neighbours());
+    lanes.find(machine.offsets);
+    lanes.word(0, call_of(word)).store(word);
+    Router router(lanes, *machine.arenas[0], LinkUse::steps);
+    ASSERT_TRUE(router.to(1).open().ok());
+    router.to(1).post_send(std::as_bytes(std::span(&wrong.word, 1)), {});
+    const uint32_t rest[] = {wrong.tile, wrong.bytes};
+    router.to(1).post_send(std::as_bytes(std::span(rest)), {});
+    Rank waiter(machine, waits.finish(), 0);
+    EXPECT_EQ(turn({&waiter}), 0);
+    EXPECT_EQ(waiter.run.failure().code(), ErrorCode::protocol) << waiter.run.failure().text();
+    EXPECT_NE(waiter.run.failure().message().find("rank 0"), std::string::npos) << waiter.run.failure().text();
+    EXPECT_EQ(waiter.output, Ints(count, -1));
+  }
 }
 
 }  // namespace

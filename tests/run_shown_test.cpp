@@ -27,8 +27,8 @@ class Rank {
       : schedule_(std::move(what)),
         arena_(*machine.arenas[static_cast<size_t>(schedule_.place.rank)]),
         lanes_(machine.layout, schedule_.place.rank, machine.neighbours()),
-        links_(lanes_, arena_, LinkUse::steps),
-        run_(lanes_, links_, arena_) {
+        router_(lanes_, arena_, LinkUse::steps),
+        run_(lanes_, router_, arena_) {
     lanes_.find(machine.offsets);
     EXPECT_TRUE(lanes_.ensure_tiles(arena_).ok());
     std::fill_n(lanes_.stage(lanes_.me(), 0), slot_sets * lanes_.set_bytes(), untouched);
@@ -76,7 +76,7 @@ class Rank {
   Schedule schedule_;
   Arena& arena_;
   Lanes lanes_;
-  Links links_;
+  Router router_;
   Run run_;
   Call call_;
   std::vector<std::vector<int32_t>> own_;

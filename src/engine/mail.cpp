@@ -47,9 +47,10 @@ void Mail::enter(Letter& letter) {
 
 void Mail::post(Letter& letter) {
   if (letter.sends()) {
-    if (Status status = links_.open_to(letter.peer); !status.ok()) return finish(letter, status);
+    if (Status status = router_.to(letter.peer).open(); !status.ok()) return finish(letter, status);
     peer(letter.peer).unsent.push_back(&letter);
     letter.stage = Letter::Stage::unsent;
+    if (lacks_credit(letter.peer)) receive_from(letter.peer);  // it may have come
     send_to(letter.peer);
     return;
   }
@@ -64,10 +65,10 @@ bool Mail::turn() {
   for (int index = 0; index < lanes_.members() && failure_.ok(); ++index) {
     if (index == lanes_.me()) continue;
     Peer& other = peer(index);
-    const bool expects = awaited_from_any_ + other.awaited > 0 || !other.offered.empty() || !other.arriving.empty();
-    if (expects) moved |= receive_from(index);
+    const bool expects = awaited_from_any_ + other.awaited > 0 || other.incoming.letter || !other.offered.empty() || !other.arriving.empty();
+    if (expects || lacks_credit(index)) moved |= receive_from(index);
     if (!other.arriving.empty() && other.is_read) moved |= read_arriving(index);
-    if (!other.replies.empty() || !other.unsent.empty() || !other.streams.empty()) moved |= send_to(index);
+    if (other.leaving || !other.replies.empty() || !other.unsent.empty() || !other.streams.empty()) moved |= send_to(index);
   }
   return moved;
 }
@@ -103,6 +104,7 @@ void Mail::match_stray(Letter& letter) {
   if (strays->empty()) strays_.erase(key_of(found.source, letter.tag));
   found_its_match(letter, found.source);
   if (found.frame.kind == Frame::Kind::offer) return accept(letter, found.source, found.frame);
+  give_credit(found.source, found.frame);
   Status status = check_sizes(letter, found.source, found.frame);
   if (status.ok() && !found.bytes.empty()) std::memcpy(letter.data.data, found.bytes.data(), found.bytes.size());
   finish(letter, status);
@@ -127,6 +129,10 @@ void Mail::accept(Letter& letter, int source, const Frame& frame) {
   if (Status status = check_sizes(letter, source, frame); !status.ok()) {
     reply(source, Frame::Kind::wrong, frame, &letter);
     return finish(letter, status);
+  }
+  if (frame.bytes == 0) {
+    reply(source, Frame::Kind::taken, frame);
+    return finish(letter, Status::success());
   }
   peer(source).arriving.push_back({&letter, frame.sequence, frame.address});
   letter.stage = Letter::Stage::arriving;
@@ -167,6 +173,12 @@ void Mail::finish(Letter& letter, const Status& status) {
 
 void Mail::forget(Letter& letter) {
   letters_.remove(letter);
+  const int other = letter.sends() ? letter.peer : letter.source;
+  Letter** const moving = other == any_source ? nullptr : letter.sends() ? &peer(other).leaving : &peer(other).incoming.letter;
+  if (moving && *moving == &letter) {  // the channel has its memory; such a letter is given up only when its group is
+    router_.to(other).drop();
+    *moving = nullptr;
+  }
   auto is_this = [&](const Transfer& transfer) { return transfer.letter == &letter; };
   switch (letter.stage) {
     case Letter::Stage::entered: return;

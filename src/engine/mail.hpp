@@ -1,16 +1,17 @@
 // Letters from one member of a group to another: matching what was sent with what is awaited, and moving it. Letters have
 // no call numbers; between two members those with one tag are matched in the order posted, and nothing else is promised.
 //
-// Everything travels as frames in a ring of bytes to each peer, opened when first used. A frame is written when there is room
-// for all of it, so whoever sees its head sees the rest. A sender never waits for the receiver to be there:
+// Everything travels as frames through a channel to each peer, opened when first used. A sender does not wait for the receiver to be
+// there while what nobody has received yet is less than credit_bytes:
 //
-//   up to eager_bytes   message (with its bytes)           the letter is sent once it is in the ring
-//   longer              offer →   the receiver, once something awaits it, reads the sender's own memory:   ← taken
+//   up to eager_bytes   message (with its bytes)           the letter is sent once the channel has taken it
+//                       ← credit: so much has been received, and as much more may be sent
+//   longer, or beyond   offer →   the receiver, once something awaits it, reads the sender's own memory:   ← taken
 //                       offer →   or, where it may not:   ← go,   data →, data →, …
 //   either end wrong    offer →   ← wrong: the sender hears what was awaited instead
 //
-// What nobody awaits yet is kept in the receiver's memory, so a ring is always emptied by whoever waits for something from
-// that peer, and letters may be posted in any order on both sides.
+// What nobody awaits yet is kept in the receiver's memory, at most credit_bytes of each peer, so a channel is always emptied by whoever
+// waits for something from that peer, and letters may be posted in any order on both sides.
 //
 // Not thread-safe: used under the mailbox's token. A letter belongs to whoever posted it and stays where it is until over().
 #pragma once
@@ -21,7 +22,7 @@
 #include <vector>
 
 #include "engine/pieces.hpp"
-#include "transport/links.hpp"
+#include "transport/router.hpp"
 #include "unisono/types.hpp"
 
 namespace unisono {
@@ -59,19 +60,22 @@ class Letter : public Envelope {
   virtual void over(const Status& status) = 0;  // called once; the letter may be gone afterwards
 };
 
-// The form of what stands in front of every message in a ring.
+// The form of what stands in front of every message in a channel.
 struct Frame {
-  enum class Kind : uint8_t { message, offer, taken, go, data, wrong };
+  enum class Kind : uint8_t { message, offer, taken, go, data, wrong, credit };
 
   Kind kind = Kind::message;
   DType dtype = DType::uint8;
   uint16_t unused = 0;
   int32_t tag = 0;
-  int64_t bytes = 0;      // of the letter; of a data frame: those that follow
+  int64_t bytes = 0;      // of the letter; of a data frame: those that follow; of a credit: those that may be sent
   uint64_t sequence = 0;  // of the letter among those between these two, so that answers find it
   uint64_t address = 0;   // offers: where the sender's memory is
 };
-static_assert(sizeof(Frame) == 32);
+static_assert(sizeof(Frame) == 32 && sizeof(Frame) <= Channel::most_head_bytes);
+
+inline constexpr int64_t eager_bytes = 32_KiB;
+inline constexpr int64_t credit_bytes = 1_MiB;  // messages, each with its frame, that one member may send another before they are received
 
 // Letters in the order posted. Entering and leaving take no memory, so a letter that was entered is never lost.
 class LetterList {
@@ -87,9 +91,9 @@ class LetterList {
 
 class Mail {
  public:
-  Mail(Lanes& lanes, Arena& arena) : lanes_(lanes), links_(lanes, arena, LinkUse::letters), peers_(static_cast<size_t>(lanes.members())) {}
+  Mail(Lanes& lanes, Arena& arena) : lanes_(lanes), router_(lanes, arena, LinkUse::letters), peers_(static_cast<size_t>(lanes.members())) {}
   Mail(const Mail&) = delete;
-  void close() { links_.close(); }  // gives the rings back; nobody may use them any more
+  void close() { router_.close(); }  // gives back what the channels have taken; nobody may use them any more
 
   // Whether long letters of this member may be read from its own memory. The receiver alone decides; where the kernel refuses it
   // later, they are sent piece by piece from then on.
@@ -120,29 +124,47 @@ class Mail {
     uint64_t address = 0;
     int64_t moved = 0;
   };
+  struct Incoming {  // the frame that is being received
+    enum class Part : uint8_t { none, head, body };
+
+    Part part = Part::none;
+    Frame frame;
+    Letter* letter = nullptr;      // into whose memory its bytes go, or
+    std::vector<std::byte> bytes;  // where they are kept
+  };
   struct Peer {
     std::deque<Letter*> unsent;        // not yet announced to the peer
+    Letter* leaving = nullptr;         // whose bytes the channel is taking
+    Incoming incoming;
     std::deque<Frame> replies;         // to what the peer sent; they go first
     std::deque<Transfer> offered;      // sends that the peer has not taken
-    std::deque<Transfer> streams;      // sends that the peer wants through the ring
+    std::deque<Transfer> streams;      // sends that the peer wants through the channel
     std::vector<Transfer> arriving;    // receives under way
     uint64_t next_sequence = 1;
+    int64_t credit = credit_bytes;     // what may be sent to it before it says that something was received
+    int64_t granted = credit_bytes;    // what it may send
+    int64_t received = 0;              // of its messages, since it was last told so
     bool is_read = false;              // its own memory, for long letters
     int awaited = 0;                   // letters that await something from exactly this peer
   };
   Peer& peer(int index) { return peers_[static_cast<size_t>(index)]; }
 
   bool send_to(int index);
-  bool send_frame(int index, const Frame& frame, const std::byte* payload, int64_t bytes);
-  bool send_letter(int index, Letter& letter);
-  bool stream(int index);
+  bool send_next(int index);
+  void send_frame(int index, const Frame& frame, const std::byte* payload = nullptr, int64_t bytes = 0);
+  void send_letter(int index, Letter& letter);
+  void send_piece(int index);
+  void has_left(int index);
+  bool lacks_credit(int index) const;
+  void give_credit(int index, const Frame& message);
   void reply(int index, Frame::Kind kind, const Frame& to, const Letter* letter = nullptr);
   bool receive_from(int index);
-  int64_t take_frame(int index, ByteRing& ring);
-  bool sensible(const Frame& frame, int64_t there) const;
-  void arrive(int index, const Frame& frame, const ByteRing& ring);
+  static bool sensible(const Frame& frame);
+  void take_head(int index);
+  void take_body(int index);
+  void begin_message(int index);
+  void begin_data(int index);
   void answer(int index, const Frame& frame);
-  void take_data(int index, const Frame& frame, const ByteRing& ring);
   bool read_arriving(int index);
   void stop_reading(int index);
   Letter* awaiting(int source, int32_t tag) const;
@@ -156,7 +178,7 @@ class Mail {
   bool gave_up(int index) const;
 
   Lanes& lanes_;
-  Links links_;
+  Router router_;
   std::vector<Peer> peers_;
   LetterList letters_;
   std::unordered_map<Key, std::deque<Letter*>> awaited_;  // receives that have met nothing yet

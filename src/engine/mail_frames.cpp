@@ -1,8 +1,7 @@
-// What moves letters: frames into rings and out of them, and long letters from memory to memory. See mail.hpp.
+// What moves letters: frames into channels and out of them, and long letters from memory to memory. See mail.hpp.
 //
-// Order: a frame's bytes are written before the ring's head is stored with release (byte_ring.hpp). A sender that gives a
-// letter up says so (in its abort word, or by leaving) before its caller may use the memory again, so what was read of it
-// before a look that finds neither is what was sent.
+// Order: a sender that gives a letter up says so (in its abort word, or by leaving) before its caller may use the memory again, so what
+// was read of it before a look that finds neither is what was sent.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,78 +16,98 @@
 namespace unisono {
 namespace {
 
-constexpr int64_t eager_bytes = 32_KiB;
 constexpr int64_t most_in_a_frame = 64_KiB;
+constexpr int64_t most_taken_at_once = 256_KiB;
 constexpr int64_t most_read_at_once = 4_MiB;  // so that deadlines and deaths are looked at in between
 
-constexpr int64_t frame_bytes(int64_t payload) { return static_cast<int64_t>(sizeof(Frame)) + round_up(payload, 8); }
-static_assert(2 * frame_bytes(most_in_a_frame) <= static_cast<int64_t>(ring_bytes));
-
-bool carries_bytes(Frame::Kind kind) { return kind == Frame::Kind::message || kind == Frame::Kind::data; }
+int64_t cost_of(int64_t message_bytes) { return static_cast<int64_t>(sizeof(Frame)) + message_bytes; }
+static_assert(credit_bytes >= 2 * (static_cast<int64_t>(sizeof(Frame)) + eager_bytes));
 
 }  // namespace
 
-bool Mail::send_frame(int index, const Frame& frame, const std::byte* payload, int64_t bytes) {
-  ByteRing* ring = links_.to(index);
-  if (!ring) return false;
-  const int64_t room = ring->room();
-  if (room == ByteRing::broken) lanes_.cannot_be(index, "count of received bytes");
-  if (room < frame_bytes(bytes)) return false;
-  ring->write(0, &frame, sizeof(frame));
-  if (bytes > 0) ring->write(sizeof(frame), payload, bytes);
-  FAULT_POINT("mail_written");
-  ring->publish(frame_bytes(bytes));
-  FAULT_POINT("mail_published");
-  lanes_.wake(index);
-  return true;
-}
-
-// Answers first, since the peer may be waiting for them, then letters in the order posted, then what was asked for.
+// Answers first, since the peer may be waiting for them, then letters in the order posted, then what was asked for. One frame is on
+// its way at a time.
 bool Mail::send_to(int index) {
-  Peer& other = peer(index);
+  Channel& channel = router_.to(index);
   bool moved = false;
-  for (; !other.replies.empty() && send_frame(index, other.replies.front(), nullptr, 0); other.replies.pop_front(), --replies_)
+  while (true) {
+    if (channel.sending()) moved |= channel.turn();
+    if (channel.sending()) return moved;
+    has_left(index);
+    if (!send_next(index)) return moved;
     moved = true;
-  while (!other.unsent.empty() && other.replies.empty() && send_letter(index, *other.unsent.front())) moved = true;
-  while (!other.streams.empty() && other.unsent.empty() && other.replies.empty() && stream(index)) moved = true;
-  return moved;
+  }
 }
 
-bool Mail::send_letter(int index, Letter& letter) {
+bool Mail::send_next(int index) {
   Peer& other = peer(index);
-  const bool eager = letter.data.bytes <= eager_bytes;
+  if (!other.replies.empty()) {
+    send_frame(index, other.replies.front());
+    other.replies.pop_front();
+    --replies_;
+    return true;
+  }
+  if (!other.unsent.empty()) {
+    send_letter(index, *other.unsent.front());
+    return true;
+  }
+  if (!other.streams.empty()) send_piece(index);
+  return other.leaving != nullptr;
+}
+
+void Mail::send_frame(int index, const Frame& frame, const std::byte* payload, int64_t bytes) {
+  router_.to(index).post_send(std::as_bytes(std::span(&frame, 1)), {payload, static_cast<size_t>(bytes)});
+}
+
+bool Mail::lacks_credit(int index) const {
+  const Peer& other = peers_[static_cast<size_t>(index)];
+  if (other.unsent.empty()) return false;
+  const int64_t bytes = other.unsent.front()->data.bytes;
+  return bytes <= eager_bytes && cost_of(bytes) > other.credit;
+}
+
+void Mail::send_letter(int index, Letter& letter) {
+  Peer& other = peer(index);
+  const bool eager = letter.data.bytes <= eager_bytes && !lacks_credit(index);
   const Frame frame{.kind = eager ? Frame::Kind::message : Frame::Kind::offer,
                     .dtype = letter.dtype,
                     .tag = letter.tag,
                     .bytes = letter.data.bytes,
-                    .sequence = other.next_sequence,
+                    .sequence = other.next_sequence++,
                     .address = eager ? 0 : reinterpret_cast<uint64_t>(letter.data.data)};
-  if (!send_frame(index, frame, letter.data.data, eager ? letter.data.bytes : 0)) return false;
-  ++other.next_sequence;
+  if (!eager) other.offered.push_back({&letter, frame.sequence});
   other.unsent.pop_front();
-  letter.stage = Letter::Stage::entered;
-  if (eager) {
-    finish(letter, Status::success());
-    return true;
-  }
-  other.offered.push_back({&letter, frame.sequence});
-  letter.stage = Letter::Stage::offered;
-  return true;
+  letter.stage = eager ? Letter::Stage::entered : Letter::Stage::offered;
+  if (!eager) return send_frame(index, frame);
+  other.credit -= cost_of(letter.data.bytes);
+  other.leaving = &letter;
+  send_frame(index, frame, letter.data.data, letter.data.bytes);
 }
 
-bool Mail::stream(int index) {
-  Transfer& transfer = peer(index).streams.front();
-  const Bytes data = transfer.letter->data;
-  const int64_t bytes = std::min(most_in_a_frame, data.bytes - transfer.moved);
-  const Frame frame{.kind = Frame::Kind::data, .dtype = transfer.letter->dtype, .tag = transfer.letter->tag, .bytes = bytes, .sequence = transfer.sequence};
-  if (!send_frame(index, frame, data.data + transfer.moved, bytes)) return false;
-  transfer.moved += bytes;
-  if (transfer.moved == data.bytes) finish(*transfer.letter, Status::success());
-  return true;
+void Mail::send_piece(int index) {
+  const Transfer& transfer = peer(index).streams.front();
+  Letter& letter = *transfer.letter;
+  const int64_t bytes = std::min(most_in_a_frame, letter.data.bytes - transfer.moved);
+  peer(index).leaving = &letter;
+  send_frame(index, {.kind = Frame::Kind::data, .dtype = letter.dtype, .tag = letter.tag, .bytes = bytes, .sequence = transfer.sequence},
+             letter.data.data + transfer.moved, bytes);
+}
+
+// The channel has taken all that was handed to it.
+void Mail::has_left(int index) {
+  Peer& other = peer(index);
+  Letter* const letter = std::exchange(other.leaving, nullptr);
+  if (!letter) return;
+  if (letter->stage == Letter::Stage::streaming) {
+    int64_t& moved = other.streams.front().moved;
+    moved += std::min(most_in_a_frame, letter->data.bytes - moved);
+    if (moved < letter->data.bytes) return;
+  }
+  finish(*letter, Status::success());
 }
 
 void Mail::reply(int index, Frame::Kind kind, const Frame& to, const Letter* letter) {
-  if (Status status = links_.open_to(index); !status.ok()) {
+  if (Status status = router_.to(index).open(); !status.ok()) {
     failure_ = status;
     return;
   }
@@ -102,75 +121,137 @@ void Mail::reply(int index, Frame::Kind kind, const Frame& to, const Letter* let
   send_to(index);
 }
 
-// At most what a ring holds, so that whoever is flooded still looks at the clock, at deaths, and at its other peers.
+// A message has been received, by a letter that awaited it: as much more may be sent. It is said now and then only.
+void Mail::give_credit(int index, const Frame& message) {
+  Peer& other = peer(index);
+  other.received += cost_of(message.bytes);
+  if (other.received < credit_bytes / 4) return;
+  const int64_t bytes = std::exchange(other.received, 0);
+  other.granted += bytes;
+  reply(index, Frame::Kind::credit, {.bytes = bytes});
+}
+
+// Not more than a while, so that whoever is flooded still looks at the clock, at deaths, and at its other peers.
 bool Mail::receive_from(int index) {
-  ByteRing* ring = links_.from(index);
+  Channel& channel = router_.to(index);
+  Incoming& incoming = peer(index).incoming;
   int64_t taken = 0;
-  while (ring && failure_.ok() && taken < static_cast<int64_t>(ring_bytes)) {
-    const int64_t bytes = take_frame(index, *ring);
-    if (bytes == 0) break;
-    taken += bytes;
+  bool moved = false;
+  while (failure_.ok() && taken < most_taken_at_once) {
+    if (incoming.part == Incoming::Part::none) {
+      channel.post_receive(std::as_writable_bytes(std::span(&incoming.frame, 1)));
+      incoming.part = Incoming::Part::head;
+    }
+    if (channel.receiving()) moved |= channel.turn();
+    if (channel.receiving()) break;
+    taken += static_cast<int64_t>(sizeof(Frame));
+    if (incoming.part == Incoming::Part::head) {
+      take_head(index);
+    } else {
+      taken += incoming.frame.bytes;
+      take_body(index);
+    }
   }
-  return taken > 0;
+  return moved || taken > 0;
 }
 
 // A peer wrote these bytes, and whoever else can write there: nothing is believed that cannot be.
-bool Mail::sensible(const Frame& frame, int64_t there) const {
-  const bool known = frame.kind <= Frame::Kind::wrong && element_bytes(frame.dtype) > 0 && frame.bytes >= 0 &&
+bool Mail::sensible(const Frame& frame) {
+  const bool known = frame.kind <= Frame::Kind::credit && element_bytes(frame.dtype) > 0 && frame.bytes >= 0 &&
                      frame.bytes % element_bytes(frame.dtype) == 0;
   if (!known) return false;
-  const int64_t most = frame.kind == Frame::Kind::message ? eager_bytes : frame.kind == Frame::Kind::data ? most_in_a_frame : INT64_MAX;
-  return frame.bytes <= most && frame_bytes(carries_bytes(frame.kind) ? frame.bytes : 0) <= there;
+  switch (frame.kind) {
+    case Frame::Kind::message: return frame.bytes <= eager_bytes;
+    case Frame::Kind::data: return frame.bytes <= most_in_a_frame;
+    case Frame::Kind::credit: return frame.bytes <= credit_bytes;
+    default: return true;
+  }
 }
 
-int64_t Mail::take_frame(int index, ByteRing& ring) {
-  const int64_t there = ring.filled();
-  if (there == 0) return 0;
-  Frame frame;
-  if (there >= static_cast<int64_t>(sizeof(frame))) ring.read(0, &frame, sizeof(frame));
-  if (there < static_cast<int64_t>(sizeof(frame)) || !sensible(frame, there)) {
-    failure_ = {ErrorCode::protocol, fmt::format("what came from rank {} is no letter", lanes_.member(index).rank)};
-    return 0;
+void Mail::take_head(int index) {
+  Peer& other = peer(index);
+  Incoming& incoming = other.incoming;
+  const Frame& frame = incoming.frame;
+  const int rank = lanes_.member(index).rank;
+  if (!sensible(frame)) {
+    failure_ = {ErrorCode::protocol, fmt::format("what came from rank {} is no letter", rank)};
+    return;
   }
+  incoming.part = Incoming::Part::none;
   switch (frame.kind) {
-    case Frame::Kind::message:
-    case Frame::Kind::offer: arrive(index, frame, ring); break;
-    case Frame::Kind::data: take_data(index, frame, ring); break;
+    case Frame::Kind::message: return begin_message(index);
+    case Frame::Kind::data: return begin_data(index);
+    case Frame::Kind::offer:
+      if (Letter* letter = awaiting(index, frame.tag)) {
+        found_its_match(*letter, index);
+        return accept(*letter, index, frame);
+      }
+      strays_[key_of(index, frame.tag)].push_back(Stray{frame, index, ++arrived_, {}});
+      return;
+    case Frame::Kind::credit:
+      if (frame.bytes > credit_bytes - other.credit)
+        failure_ = {ErrorCode::protocol, fmt::format("rank {} says that it has received more than was sent", rank)};
+      other.credit += frame.bytes;
+      return;
     default: answer(index, frame);
   }
-  const int64_t bytes = frame_bytes(carries_bytes(frame.kind) ? frame.bytes : 0);
-  ring.consume(bytes);
-  if (there > static_cast<int64_t>(ring_bytes / 2)) lanes_.wake(index);  // it may be waiting for room
-  return bytes;
 }
 
-void Mail::arrive(int index, const Frame& frame, const ByteRing& ring) {
-  const int64_t payload = frame.kind == Frame::Kind::message ? frame.bytes : 0;
-  Letter* letter = awaiting(index, frame.tag);
-  if (!letter) {
-    Stray& stray = strays_[key_of(index, frame.tag)].emplace_back(
-        Stray{frame, index, ++arrived_, std::vector<std::byte>(static_cast<size_t>(payload))});
-    if (payload > 0) ring.read(sizeof(frame), stray.bytes.data(), payload);
+// Where its bytes go: into the memory of what awaits it, or, until something does, into ours.
+void Mail::begin_message(int index) {
+  Peer& other = peer(index);
+  Incoming& incoming = other.incoming;
+  const Frame& frame = incoming.frame;
+  other.granted -= cost_of(frame.bytes);
+  if (other.granted < 0) {
+    failure_ = {ErrorCode::protocol, fmt::format("rank {} sent more than it may before it is received", lanes_.member(index).rank)};
     return;
   }
-  found_its_match(*letter, index);
-  if (frame.kind == Frame::Kind::offer) return accept(*letter, index, frame);
-  Status status = check_sizes(*letter, index, frame);
-  if (status.ok() && payload > 0) ring.read(sizeof(frame), letter->data.data, payload);
-  finish(*letter, status);
+  Letter* const letter = awaiting(index, frame.tag);
+  if (letter && check_sizes(*letter, index, frame).ok()) {
+    found_its_match(*letter, index);
+    incoming.letter = letter;
+    router_.to(index).post_receive({letter->data.data, static_cast<size_t>(frame.bytes)});
+  } else {
+    incoming.bytes.resize(static_cast<size_t>(frame.bytes));
+    router_.to(index).post_receive(incoming.bytes);
+  }
+  incoming.part = Incoming::Part::body;
 }
 
-void Mail::take_data(int index, const Frame& frame, const ByteRing& ring) {
+void Mail::begin_data(int index) {
+  Incoming& incoming = peer(index).incoming;
   for (Transfer& transfer : peer(index).arriving) {
-    if (transfer.sequence != frame.sequence) continue;
+    if (transfer.sequence != incoming.frame.sequence) continue;
     const Bytes data = transfer.letter->data;
-    if (frame.bytes > data.bytes - transfer.moved) break;
-    ring.read(sizeof(frame), data.data + transfer.moved, frame.bytes);
-    transfer.moved += frame.bytes;
-    if (transfer.moved == data.bytes) finish(*transfer.letter, Status::success());
-    return;
+    if (incoming.frame.bytes > data.bytes - transfer.moved) break;
+    incoming.letter = transfer.letter;
+    incoming.part = Incoming::Part::body;
+    return router_.to(index).post_receive({data.data + transfer.moved, static_cast<size_t>(incoming.frame.bytes)});
   }
   failure_ = {ErrorCode::protocol, fmt::format("rank {} sent bytes that belong to no letter", lanes_.member(index).rank)};
+}
+
+void Mail::take_body(int index) {
+  Peer& other = peer(index);
+  Incoming& incoming = other.incoming;
+  const Frame frame = incoming.frame;
+  incoming.part = Incoming::Part::none;
+  Letter* letter = std::exchange(incoming.letter, nullptr);
+  if (frame.kind == Frame::Kind::data) {
+    auto transfer = std::find_if(other.arriving.begin(), other.arriving.end(), [&](const Transfer& one) { return one.letter == letter; });
+    transfer->moved += frame.bytes;
+    if (transfer->moved == letter->data.bytes) finish(*letter, Status::success());
+    return;
+  }
+  if (letter) {
+    give_credit(index, frame);
+    return finish(*letter, Status::success());
+  }
+  strays_[key_of(index, frame.tag)].push_back(Stray{frame, index, ++arrived_, std::move(incoming.bytes)});
+  incoming.bytes = {};
+  letter = awaiting(index, frame.tag);  // it may have been posted while the bytes came, or does not fit
+  if (letter) match_stray(*letter);
 }
 
 bool Mail::gave_up(int index) const {

@@ -56,7 +56,8 @@ Status Run::prepare(const Call& call, const Assignment& assignment) {
   for (const Step& step : schedule.steps) {
     uses_links_ |= uses_link(step.kind);
     reads_peers_ |= reads_private_memory(step);
-    if (step.kind == StepKind::send) RETURN_IF_ERROR(links_.open_to(step.peer));
+    if (step.kind == StepKind::send) RETURN_IF_ERROR(router_.to(step.peer).open());
+    if (uses_link(step.kind)) router_.to(step.peer);  // what it takes to receive
     for (ChunkRef ref : {step.source, step.own, step.target}) longest = std::max(longest, chunk_bytes(ref));
   }
   CHECK(schedule.stage_slots == 0 || assignment.tile_bytes * schedule.stage_slots <= lanes_.set_bytes());
@@ -71,7 +72,7 @@ Status Run::prepare(const Call& call, const Assignment& assignment) {
   stretches_.resize(sources_.size());
   lists_.resize(2 * sources_.size());
   read_.resize(sources_.size());
-  if (uses_links_ && call.op.kind == ReduceKind::user) receipt_.resize(static_cast<size_t>(longest));
+  if (uses_links_) prepare_links(longest);
   if (reads_peers_) landing_.resize(static_cast<size_t>(lanes_.members() * landing_bytes));
   choose_what_to_show();
   return Status::success();
@@ -82,7 +83,7 @@ void Run::start(uint64_t word, uint64_t base_tile) {
   base_tile_ = base_tile;
   oldest_ = gate_next_ = 0;
   taken_ = false;
-  received_bytes_ = 0;
+  std::fill(std::begin(receipts_), std::end(receipts_), Receipt{});
   sends_.clear();
   for (Layout& list : lists_) list.spans.clear();
   std::fill(std::begin(done_steps_), std::end(done_steps_), 0);
@@ -142,10 +143,7 @@ bool Run::perform(const Step& step, int64_t tile) {
     case StepKind::reduce_peers:
     case StepKind::reduce_up_to:
     case StepKind::reduce_below: return reduce_peers(step, tile);
-    case StepKind::send:
-      sends_.push_back({step.peer, place(step.source, tile)});
-      progress_sends();
-      return true;
+    case StepKind::send: send(step, tile); return true;
     case StepKind::receive:
     case StepKind::receive_reduce: return receive(step, tile);
     case StepKind::copy:

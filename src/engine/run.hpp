@@ -12,6 +12,7 @@
 // The gate: no step writes output, and no byte enters a link, before this rank has seen that everybody made the same call.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
@@ -19,7 +20,7 @@
 #include "engine/call.hpp"
 #include "schedule/schedule.hpp"
 #include "transport/lanes.hpp"
-#include "transport/links.hpp"
+#include "transport/router.hpp"
 #include "transport/waiting.hpp"
 
 namespace unisono {
@@ -42,7 +43,7 @@ inline uint64_t address_of(const Pieces& pieces) {
 
 class Run {
  public:
-  Run(Lanes& lanes, Links& links, Arena& arena) : lanes_(lanes), links_(links), arena_(arena) {}
+  Run(Lanes& lanes, Router& router, Arena& arena) : lanes_(lanes), router_(router), arena_(arena) {}
 
   Status prepare(const Call& call, const Assignment& assignment);  // before announcing: takes what memory it needs
   void start(uint64_t word, uint64_t base_tile);
@@ -53,13 +54,40 @@ class Run {
   int64_t stage_bytes() const { return lanes_.set_bytes(); }
   void drop_stage() { lanes_.drop_tiles(arena_); }            // while nobody is in a call: its memory; it comes again when it is needed
   void give_stage_back() { lanes_.give_tiles_back(arena_); }  // for good
+  void abandon();  // after start(): the call is given up, and with it the group
   const Status& failure() const { return failure_; }
   int unreadable() const { return unreadable_; }  // the peer whose memory could not be read because the kernel refused it, or -1
 
  private:
   struct PendingSend {
     int peer;
-    Stretch data;  // what is left of it
+    uint64_t number;  // of its last frame in the channel
+    Stretch data;
+  };
+  // What stands in front of all bytes of a send, and of a send of none.
+  struct LinkFrame {
+    uint64_t word = 0;  // of the call
+    uint32_t tile = 0;
+    uint32_t bytes = 0;
+  };
+  // A frame of another tile than the one whose step was looked for, set aside until its turn.
+  struct EarlyFrame {
+    uint32_t tile;
+    std::vector<std::byte> bytes;
+  };
+  struct Arrival {  // from one peer
+    enum class Part : uint8_t { none, head, body };
+
+    Part part = Part::none;
+    LinkFrame frame;
+    int64_t left = 0;   // of its bytes
+    int64_t piece = 0;  // that is being received; 0: none
+    bool aside = false;  // into the last of `early`
+    std::deque<EarlyFrame> early;
+  };
+  struct Receipt {  // of the receive that a tile is in
+    bool begun = false;
+    int64_t bytes = 0;
   };
 
   int64_t chunk_bytes(ChunkRef ref) const;
@@ -85,9 +113,17 @@ class Run {
   std::span<const void*> sources_of(const Step& step);
   bool reduce_peers(const Step& step, int64_t tile);
   bool reduce_private_memory(const Step& step, int64_t tile);
+  void send(const Step& step, int64_t tile);
   bool receive(const Step& step, int64_t tile);
+  bool receive_some(const Step& step, int64_t tile, const Stretch& target);
+  bool take_early(const Step& step, int64_t tile, const Stretch& target);
+  bool take_head(const Step& step, int64_t tile, const Stretch& target);
+  bool set_aside(const Step& step);
+  bool fits(const Step& step, int64_t bytes, const Stretch& target, int64_t received);
+  void put(const Step& step, Stretch target, const std::byte* data, int64_t bytes);
   bool gathers_whole_chunks(const Step& step) const;
   void add_received(const Step& step, std::byte* at, const std::byte* data, int64_t bytes);
+  void prepare_links(int64_t longest);
   bool progress_sends();
   bool is_being_sent(const Stretch& target) const;
   void copy(const Step& step, int64_t tile);
@@ -97,7 +133,7 @@ class Run {
   int64_t& done_steps(int64_t tile) { return done_steps_[tile % max_window]; }
 
   Lanes& lanes_;
-  Links& links_;
+  Router& router_;
   Arena& arena_;
   const Call* call_ = nullptr;
   Assignment assignment_;
@@ -113,10 +149,12 @@ class Run {
   bool taken_ = false;        // this rank has said that it needs nothing more of the others' buffers
   bool reads_peers_ = false;  // private memory of peers, not only their stage
   int gate_next_ = 0;
-  int64_t received_bytes_ = 0;  // of the receive at hand
+  Receipt receipts_[max_window];
+  std::vector<Arrival> arrivals_;  // by peer
   int64_t done_steps_[max_window] = {};
   std::vector<PendingSend> sends_;
   std::vector<std::byte> scratch_, landing_, receipt_;
+  std::vector<std::byte> link_landing_;  // of what is added up: a part for each tile in flight
   std::vector<const void*> sources_;
   std::vector<Stretch> stretches_;      // by peer: what is left to be combined
   std::vector<const std::byte*> read_;  // by peer: where what was read of its memory lies

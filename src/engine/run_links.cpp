@@ -1,34 +1,58 @@
-// The steps of a Run that move bytes through links, and those that touch only this rank's memory. See run.hpp.
+// The steps of a Run that move bytes through channels, and those that touch only this rank's memory. See run.hpp.
 //
-// On links a chunk travels as a stream: whatever fits goes at once and the rest later, so a send never holds up the
-// receive after it. Contributions are scaled (premul_sum) when they are first copied, and averages divided at the end,
-// since no single pass sees them all.
+// Every send step sends at least one frame, also where it has no bytes, and a frame has the call's word in it. Whatever fits goes at
+// once and the rest later, so a send never holds up the receive after it.
+//
+// With several tiles in flight one channel carries frames of all of them, in the order in which their sender came to them, and a
+// receiver may need a later one first. It sets the others aside: they are of tiles that it has in flight itself, since a sender that is
+// in tile t has sent all of tile t - window.
+//
+// Contributions are scaled (premul_sum) when they are first copied, and averages divided at the end, since no single pass sees
+// them all.
+#include <fmt/core.h>
+
 #include <cstring>
 
 #include "base/check.hpp"
 #include "engine/run.hpp"
 
 namespace unisono {
+namespace {
 
-// Sends to one peer go out in the order posted; sends to different peers do not wait for each other.
+constexpr int64_t most_in_a_frame = 1_MiB;   // a multiple of every element's size
+constexpr int64_t most_in_a_piece = 64_KiB;  // of what is added up as it comes: stays in the cache
+
+}  // namespace
+
+void Run::prepare_links(int64_t longest) {
+  arrivals_.resize(static_cast<size_t>(lanes_.members()));
+  bool adds = false;
+  for (const Step& step : assignment_.schedule->steps) adds |= step.kind == StepKind::receive_reduce;
+  if (!adds) return;
+  if (call_->op.kind == ReduceKind::user) receipt_.resize(static_cast<size_t>(assignment_.window * std::min(longest, assignment_.tile_bytes)));
+  link_landing_.resize(static_cast<size_t>(max_window * most_in_a_piece));
+}
+
+void Run::send(const Step& step, int64_t tile) {
+  Channel& channel = router_.to(step.peer);
+  const Stretch all = place(step.source, tile);
+  Stretch left = all;
+  do {
+    const int64_t bytes = std::min(left.here, most_in_a_frame);
+    const LinkFrame frame{word_, static_cast<uint32_t>(tile), static_cast<uint32_t>(bytes)};
+    channel.post_send(std::as_bytes(std::span(&frame, 1)), {left.data, static_cast<size_t>(bytes)});
+    left.drop(bytes);
+  } while (left.bytes > 0);
+  if (channel.sending()) sends_.push_back({step.peer, channel.posted(), all});
+}
+
+// Receiving turns channels, too, and so may have sent the last of something.
 bool Run::progress_sends() {
   bool moved = false;
-  for (size_t index = 0; index < sends_.size(); ++index) {
-    PendingSend& send = sends_[index];
-    bool behind = false;
-    for (size_t earlier = 0; earlier < index; ++earlier)
-      behind |= sends_[earlier].peer == send.peer && sends_[earlier].data.bytes > 0;
-    bool room = !behind;
-    while (room && send.data.bytes > 0) {
-      const int64_t here = send.data.here, sent = links_.send(send.peer, send.data.data, here);
-      send.data.drop(sent);
-      moved |= sent > 0;
-      room = sent == here;
-    }
-  }
-  if (moved) lanes_.wake_peers();
-  std::erase_if(sends_, [](const PendingSend& send) { return send.data.bytes == 0; });
-  return moved;
+  for (const PendingSend& send : sends_)
+    if (Channel& channel = router_.to(send.peer); channel.sending()) moved |= channel.turn();
+  auto is_over = [this](const PendingSend& send) { return router_.to(send.peer).sent() >= send.number; };
+  return std::erase_if(sends_, is_over) > 0 || moved;
 }
 
 bool Run::is_being_sent(const Stretch& target) const {
@@ -52,35 +76,127 @@ void Run::add_received(const Step& step, std::byte* at, const std::byte* data, i
                                               .complete = false});
 }
 
+// What a step does with bytes that have come from its peer.
+void Run::put(const Step& step, Stretch target, const std::byte* data, int64_t bytes) {
+  in_step(target, Stretch::in_one_place(const_cast<std::byte*>(data), bytes),
+          [&](std::byte* to, const std::byte* from, int64_t, int64_t count) {
+            if (step.kind == StepKind::receive)
+              std::memcpy(to, from, static_cast<size_t>(count));
+            else
+              add_received(step, to, from, count);
+          });
+}
+
+// What lies at the other end of a channel is believed only where it can be.
+bool Run::fits(const Step& step, int64_t bytes, const Stretch& target, int64_t received) {
+  if (bytes <= target.bytes - received && bytes % element_bytes(call_->dtype) == 0 && (bytes > 0 || target.bytes == 0)) return true;
+  const int rank = lanes_.member(step.peer).rank;
+  failure_ = {ErrorCode::protocol, fmt::format("rank {} sent {} bytes where {} were awaited", rank, bytes, target.bytes - received), rank};
+  return false;
+}
+
+bool Run::take_head(const Step& step, int64_t tile, const Stretch& target) {
+  Arrival& from = arrivals_[static_cast<size_t>(step.peer)];
+  const LinkFrame& frame = from.frame;
+  Channel& channel = router_.to(step.peer);
+  if (from.part == Arrival::Part::none) {
+    channel.post_receive(std::as_writable_bytes(std::span(&from.frame, 1)));
+    from.part = Arrival::Part::head;
+  }
+  if (channel.receiving()) channel.turn();
+  if (channel.receiving()) return false;
+  const int rank = lanes_.member(step.peer).rank;
+  const bool in_flight = frame.tile >= oldest_ && frame.tile < std::min(oldest_ + assignment_.window, tiles_);
+  if (frame.word != word_) {
+    failure_ = {ErrorCode::protocol, fmt::format("what came from rank {} is not of this call", rank), rank};
+  } else if (!in_flight || frame.bytes > most_in_a_frame) {
+    failure_ = {ErrorCode::protocol, fmt::format("rank {} sent {} bytes of tile {}, which cannot be", rank, frame.bytes, frame.tile), rank};
+  }
+  from.aside = frame.tile != tile;
+  if (!failure_.ok() || (!from.aside && !fits(step, frame.bytes, target, receipts_[tile % max_window].bytes))) return false;
+  if (from.aside) from.early.push_back({frame.tile, std::vector<std::byte>(frame.bytes)});
+  from.part = Arrival::Part::body;
+  from.left = frame.bytes;
+  return true;
+}
+
+// True once all of it is there.
+bool Run::set_aside(const Step& step) {
+  Arrival& from = arrivals_[static_cast<size_t>(step.peer)];
+  Channel& channel = router_.to(step.peer);
+  if (from.piece == 0) channel.post_receive(from.early.back().bytes);
+  from.piece = from.left;
+  if (channel.receiving()) channel.turn();
+  if (channel.receiving()) return false;
+  from.piece = 0;
+  from.part = Arrival::Part::none;
+  return true;
+}
+
+// A frame of this tile that came before the step that receives it.
+bool Run::take_early(const Step& step, int64_t tile, const Stretch& target) {
+  const Arrival& from = arrivals_[static_cast<size_t>(step.peer)];
+  std::deque<EarlyFrame>& early = arrivals_[static_cast<size_t>(step.peer)].early;
+  auto frame = std::find_if(early.begin(), early.end(), [&](const EarlyFrame& one) { return one.tile == tile; });
+  if (frame == early.end()) return false;
+  if (from.part == Arrival::Part::body && from.aside && frame == std::prev(early.end())) return false;  // not all of it is there
+  Receipt& receipt = receipts_[tile % max_window];
+  const auto bytes = static_cast<int64_t>(frame->bytes.size());
+  if (!fits(step, bytes, target, receipt.bytes)) return false;
+  put(step, target.from(receipt.bytes, bytes), frame->bytes.data(), bytes);
+  receipt.begun = true;
+  receipt.bytes += bytes;
+  early.erase(frame);
+  return true;
+}
+
+// Takes one step forward with what comes from a peer: a head, a piece of what this tile awaits, or one of what is set aside.
+bool Run::receive_some(const Step& step, int64_t tile, const Stretch& target) {
+  if (take_early(step, tile, target)) return true;
+  Arrival& from = arrivals_[static_cast<size_t>(step.peer)];
+  if (!failure_.ok() || (from.part != Arrival::Part::body && !take_head(step, tile, target))) return false;
+  if (from.aside) return set_aside(step);
+  if (from.frame.tile != tile) return false;  // that tile is about to take it
+  Receipt& receipt = receipts_[tile % max_window];
+  Channel& channel = router_.to(step.peer);
+  const bool adds = step.kind == StepKind::receive_reduce;
+  std::byte* const landing = link_landing_.data() + (tile % max_window) * most_in_a_piece;
+  if (from.piece == 0 && from.left > 0) {
+    const Stretch rest = target.from(receipt.bytes, from.left);
+    from.piece = std::min(rest.here, adds ? most_in_a_piece : from.left);
+    channel.post_receive({adds ? landing : rest.data, static_cast<size_t>(from.piece)});
+  }
+  if (channel.receiving()) channel.turn();
+  if (channel.receiving()) return false;
+  const int64_t piece = std::exchange(from.piece, 0);
+  if (adds && piece > 0) put(step, target.from(receipt.bytes, piece), landing, piece);
+  receipt.begun = true;
+  receipt.bytes += piece;
+  from.left -= piece;
+  if (from.left == 0) from.part = Arrival::Part::none;
+  return true;
+}
+
+// A function of the user's is shown the whole chunk at once.
 bool Run::receive(const Step& step, int64_t tile) {
   const Stretch target = place(step.target, tile);
   if (is_being_sent(target)) return false;
-  Stretch left = target.from(received_bytes_, target.bytes - received_bytes_);
-  const int64_t element = element_bytes(call_->dtype);
-  bool moved = false;
-  while (received_bytes_ < target.bytes) {
-    auto [data, ready] = links_.ready(step.peer, left.here, element);
-    if (ready == 0) break;
-    std::byte* at = left.data;
-    if (gathers_whole_chunks(step)) {
-      std::memcpy(receipt_.data() + received_bytes_, data, static_cast<size_t>(ready));
-    } else if (step.kind == StepKind::receive) {
-      std::memcpy(at, data, static_cast<size_t>(ready));
-    } else {
-      add_received(step, at, data, ready);
-    }
-    links_.consume(step.peer, ready);
-    left.drop(ready);
-    received_bytes_ += ready;
-    moved = true;
-  }
-  if (moved) lanes_.wake_peers();  // room was made
-  if (received_bytes_ < target.bytes) return false;
-  if (gathers_whole_chunks(step))
-    in_step(target, Stretch::in_one_place(receipt_.data(), target.bytes),
-            [&](std::byte* to, const std::byte* from, int64_t, int64_t bytes) { add_received(step, to, from, bytes); });
-  received_bytes_ = 0;
+  const bool whole = gathers_whole_chunks(step);
+  const int64_t each = static_cast<int64_t>(receipt_.size()) / assignment_.window;
+  const Stretch gathered = Stretch::in_one_place(receipt_.data() + tile % assignment_.window * each, target.bytes);
+  Step gathering = step;
+  gathering.kind = StepKind::receive;
+  Receipt& receipt = receipts_[tile % max_window];
+  while (!receipt.begun || receipt.bytes < target.bytes)
+    if (!receive_some(whole ? gathering : step, tile, whole ? gathered : target)) return false;
+  if (whole) put(step, target, gathered.data, target.bytes);
+  receipt = {};
   return true;
+}
+
+void Run::abandon() {
+  sends_.clear();
+  router_.drop_unfinished();
 }
 
 void Run::copy(const Step& step, int64_t tile) {

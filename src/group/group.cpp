@@ -28,9 +28,9 @@ Group::Group(GroupParts parts, Arena& arena)
       log_(parts_.world->log()),
       policy_(parts_.world->wait_policy()),
       members_(parts_.layout, parts_.me, parts_.members),
-      links_(members_.shared_memory(), arena, LinkUse::steps),
+      router_(members_.shared_memory(), arena, LinkUse::steps),
       exchange_(members_.shared_memory(), arena),
-      run_(members_.shared_memory(), links_, arena),
+      run_(members_.shared_memory(), router_, arena),
       mailbox_(*this, members_, arena, policy_),
       planner_(parts_.world->planner_rules()),
       number_(parts_.first_call - 1),
@@ -338,6 +338,7 @@ Status Group::end(Status status) {
     if (current_.path == Path::schedule) tile_ += static_cast<uint64_t>(run_.tiles());
     if (current_.path == Path::combine && exchange_.uses_tile()) tile_ += 1;
   }
+  if (!status.ok() && current_.path == Path::schedule && current_.announced) run_.abandon();
   FAULT_POINT("before_finish");
   // A call that was given up because we leave is not finished: those who need us in it are to hear that we left.
   if (status.code() != ErrorCode::state) members_.finish(current_.number);

@@ -31,7 +31,7 @@
 #include "group/token.hpp"
 #include "planner/planner.hpp"
 #include "transport/arena.hpp"
-#include "transport/links.hpp"
+#include "transport/router.hpp"
 
 namespace unisono {
 
@@ -209,7 +209,7 @@ class Group : public std::enable_shared_from_this<Group> {
   uint64_t agreements_ = 0;    // how often these members have agreed; under agree_mutex_
   // ---- under the token
   Members members_;
-  Links links_;
+  Router router_;
   Exchange exchange_;
   Run run_;
   Mailbox mailbox_;  // has a token of its own

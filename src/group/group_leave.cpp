@@ -49,7 +49,7 @@ void Group::leave() {
 bool Group::all_left() const { return members_.all_left(); }
 
 void Group::release_memory() {
-  links_.close();
+  router_.close();
   mailbox_.close();
   run_.give_stage_back();
   arena_.give_back(parts_.places[static_cast<size_t>(me())]);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "transport/lane.hpp"
 
@@ -19,65 +20,34 @@ struct ByteRing {
   alignas(line_bytes) std::atomic<uint64_t> tail;  // bytes ever received
   alignas(line_bytes) std::byte bytes[ring_bytes];
 
-  // Sends as much as there is room for; returns how much that was. Both counters lie where others can write: where more bytes
-  // seem to be under way than a ring holds, this and the functions below return `broken`.
+  // Both counters lie where others can write: where more bytes seem to be under way than a ring holds, these return `broken`.
   static constexpr int64_t broken = -1;
-  int64_t send(const std::byte* data, int64_t wanted) {
-    uint64_t at = head.load(std::memory_order_relaxed);
-    uint64_t filled = at - tail.load(std::memory_order_acquire);
-    if (filled > ring_bytes) [[unlikely]] return broken;
-    uint64_t room = ring_bytes - filled;
-    uint64_t count = std::min(room, static_cast<uint64_t>(wanted));
-    uint64_t first = std::min(count, ring_bytes - at % ring_bytes);
-    std::memcpy(bytes + at % ring_bytes, data, first);
-    std::memcpy(bytes, data + first, count - first);
-    if (count > 0) head.store(at + count, std::memory_order_release);
-    return static_cast<int64_t>(count);
-  }
-
-  // A message of several parts becomes visible as a whole: written where there is room, then published.
   int64_t room() const {
     const uint64_t filled = head.load(std::memory_order_relaxed) - tail.load(std::memory_order_acquire);
     return filled > ring_bytes ? broken : static_cast<int64_t>(ring_bytes - filled);
   }
-  void write(int64_t offset, const void* data, int64_t count) {
-    uint64_t place = (head.load(std::memory_order_relaxed) + static_cast<uint64_t>(offset)) % ring_bytes;
-    uint64_t first = std::min(static_cast<uint64_t>(count), ring_bytes - place);
-    std::memcpy(bytes + place, data, first);
-    std::memcpy(bytes, static_cast<const std::byte*>(data) + first, static_cast<uint64_t>(count) - first);
-  }
-  void publish(int64_t count) {
-    head.store(head.load(std::memory_order_relaxed) + static_cast<uint64_t>(count), std::memory_order_release);
-  }
-  // The same by the receiver: what lies there, read without taking it away; consume() does that.
   int64_t filled() const {
     const uint64_t there = head.load(std::memory_order_acquire) - tail.load(std::memory_order_relaxed);
     return there > ring_bytes ? broken : static_cast<int64_t>(there);
   }
-  void read(int64_t offset, void* target, int64_t count) const {
-    uint64_t place = (tail.load(std::memory_order_relaxed) + static_cast<uint64_t>(offset)) % ring_bytes;
-    uint64_t first = std::min(static_cast<uint64_t>(count), ring_bytes - place);
-    std::memcpy(target, bytes + place, first);
-    std::memcpy(static_cast<std::byte*>(target) + first, bytes, static_cast<uint64_t>(count) - first);
-  }
 
-  // What lies ready, at most `wanted`, in whole granules. A granule that lies across the ring's end is put together in
-  // `bounce`, which has room for one.
-  int64_t ready(int64_t wanted, int64_t granule, std::byte* bounce, const std::byte*& data) const {
-    uint64_t at = tail.load(std::memory_order_relaxed), place = at % ring_bytes;
-    const uint64_t filled = head.load(std::memory_order_acquire) - at;
-    if (filled > ring_bytes) [[unlikely]] return broken;
-    uint64_t there = std::min(filled, static_cast<uint64_t>(wanted));
-    uint64_t stretch = std::min(there, ring_bytes - place), unit = static_cast<uint64_t>(granule);
-    data = bytes + place;
-    if (stretch >= unit || there < unit) return static_cast<int64_t>(stretch - stretch % unit);
-    std::memcpy(bounce, bytes + place, stretch);
-    std::memcpy(bounce + stretch, bytes, unit - stretch);
-    data = bounce;
-    return granule;
+  // By the sender, where there is room: first written, `offset` bytes behind what was published, then published.
+  void write(int64_t offset, std::span<const std::byte> data) {
+    const uint64_t place = (head.load(std::memory_order_relaxed) + static_cast<uint64_t>(offset)) % ring_bytes;
+    const uint64_t first = std::min(data.size(), ring_bytes - place);
+    std::memcpy(bytes + place, data.data(), first);
+    if (data.size() > first) std::memcpy(bytes, data.data() + first, data.size() - first);
   }
-  void consume(int64_t count) {
-    tail.store(tail.load(std::memory_order_relaxed) + static_cast<uint64_t>(count), std::memory_order_release);
+  void publish(int64_t count) {
+    head.store(head.load(std::memory_order_relaxed) + static_cast<uint64_t>(count), std::memory_order_release);
+  }
+  // By the receiver: at most what is filled.
+  void take(std::span<std::byte> target) {
+    const uint64_t at = tail.load(std::memory_order_relaxed), place = at % ring_bytes;
+    const uint64_t first = std::min(target.size(), ring_bytes - place);
+    std::memcpy(target.data(), bytes + place, first);
+    if (target.size() > first) std::memcpy(target.data() + first, bytes, target.size() - first);
+    tail.store(at + target.size(), std::memory_order_release);
   }
 };
 
