@@ -76,6 +76,8 @@ TEST(Text, a_schedule_reads_as_written) {
 TEST(Text, every_kind_of_step_survives_a_round_trip) {
   Builder plan(Collective::all_reduce, "everything", {1, 3, 2}, 4);
   plan.send(0, scratch(1));
+  plan.send(0, nothing);
+  plan.receive(2, nothing);
   plan.receive(2, output(3));
   plan.receive_reduce(0, output(0));
   plan.copy(input(2), stage(1));
@@ -330,6 +332,22 @@ TEST(Verify, a_barrier_that_can_be_left_early_is_rejected) {
   Set set = schedules_of(Collective::barrier, "direct", 3);
   set[0].steps[1].peer = 1;
   expect_rejected(set, {"barrier direct, rank 0 of 3", "it may leave the barrier before rank 2 has entered it"});
+}
+
+TEST(Verify, a_barrier_whose_last_round_is_missing_is_rejected) {
+  Set set = schedules_of(Collective::barrier, "dissemination", 5);
+  EXPECT_TRUE(verify(set).ok());
+  for (Schedule& schedule : set) schedule.steps.resize(schedule.steps.size() - 2);
+  expect_rejected(set, {"barrier dissemination, rank 1 of 5", "it may leave the barrier before rank 2 has entered it"});
+}
+
+TEST(Verify, a_message_of_nothing_is_received_as_one) {
+  Set set = schedules_of(Collective::all_gather, "ring", 2);
+  Set swapped = set;
+  swapped[0].steps[1].source = nothing;
+  expect_rejected(swapped, {"all_gather ring, rank 1 of 2", "rank 0 sent nothing where a chunk is awaited"});
+  set[1].steps[2].target = nothing;
+  expect_rejected(set, {"all_gather ring, rank 1 of 2", "rank 0 sent a chunk where nothing is awaited"});
 }
 
 TEST(Verify, schedules_that_do_not_belong_together_are_rejected) {

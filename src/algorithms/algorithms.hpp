@@ -59,5 +59,6 @@ Schedule chain_exscan(Place me);
 
 // barrier.cpp
 Schedule direct_barrier(Place me);
+Schedule dissemination_barrier(Place me);
 
 }  // namespace unisono

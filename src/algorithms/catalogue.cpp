@@ -134,6 +134,8 @@ constexpr Algorithm algorithms[] = {
      "Whoever arrives last wakes the others; hand-written."},
     {barrier, "direct", Path::schedule, direct_barrier, memory, Order::tree,
      "Everybody raises its flag and waits for everybody's."},
+    {barrier, "dissemination", Path::schedule, dissemination_barrier, Need::links, Order::tree,
+     "Everybody tells ranks twice as far away in every round: log2 n rounds."},
 };
 
 }  // namespace

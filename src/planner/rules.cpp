@@ -91,6 +91,7 @@ constexpr Rule rules[] = {
 
     {barrier,        unlimited,   When::roomy,   any,  "slot",            why_slot},
     {barrier,        unlimited,   When::crowded, any,  "combine",         why_combine},
+    {barrier,        unlimited,   When::always,  any,  "dissemination",   why_doubling},
 };
 // clang-format on
 

@@ -18,6 +18,7 @@ constexpr ChunkRef input(int chunk) { return {Buffer::input, chunk}; }
 constexpr ChunkRef output(int chunk) { return {Buffer::output, chunk}; }
 constexpr ChunkRef scratch(int chunk) { return {Buffer::scratch, chunk}; }
 constexpr ChunkRef stage(int slot) { return {Buffer::stage, slot}; }
+inline constexpr ChunkRef nothing{};  // what a message without bytes carries: that it was sent
 
 class Builder {
  public:

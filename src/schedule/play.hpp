@@ -41,7 +41,7 @@ class Player {
   };
   struct Posted {  // a message of one tile
     bool posted = false;
-    int source = 0;  // the location it holds until it is taken
+    int source = -1;  // the location it holds until it is taken; -1: it carries nothing
     Fingerprint content;
   };
 

@@ -95,9 +95,11 @@ void Player::send(int strand, const Step& step) {
   const size_t index = message_of(me);
   Posted& message = posted_[index];
   message.posted = true;
-  message.source = memory_.locate(me.rank, me.tile, step.source);
-  message.content = memory_[message.source].content;  // cannot change while it is held
-  ++memory_[message.source].held;
+  if (step.source.buffer != Buffer::none) {
+    message.source = memory_.locate(me.rank, me.tile, step.source);
+    message.content = memory_[message.source].content;  // cannot change while it is held
+    ++memory_[message.source].held;
+  }
   ++me.open_sends;
   if (tracks_order_) std::ranges::copy(clocks_.of(strand), message_knowledge(index).begin());
 }
@@ -108,9 +110,13 @@ Status Player::take(int strand, const Step& step) {
   const Strand& me = strands_[strand];
   const size_t index = message_of(me);
   const Posted& message = posted_[index];
-  --memory_[message.source].held;
+  const bool carries = message.source >= 0;
+  if (carries) --memory_[message.source].held;
   --strands_[strand_of(step.peer, me.tile)].open_sends;
   if (tracks_order_) clocks_.learn(strand, message_knowledge(index));
+  if (carries != (step.target.buffer != Buffer::none))
+    return fail(strand, fmt::format("rank {} sent {}", step.peer, carries ? "a chunk where nothing is awaited" : "nothing where a chunk is awaited"));
+  if (!carries) return Status::success();
   if (message.content.empty()) return fail(strand, fmt::format("rank {} sent a chunk that holds nothing", step.peer));
   return step.kind == StepKind::receive ? write(strand, step.target, message.content)
                                         : add_to_target(strand, step, message.content);

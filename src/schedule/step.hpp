@@ -27,7 +27,7 @@ struct ChunkRef {
 // writes that chunk, and the end of the schedule, wait for it. Everything else happens in the order written.
 // The messages between two ranks are matched in the order written, tile by tile. A schedule publishes a flag once.
 // Where sums travel over links, a contribution enters them by a copy from the input, which scales it if the operation
-// asks for that; what is sent and received is never the input itself.
+// asks for that; what is sent and received is never the input itself. A message may carry nothing; it is received as one that does.
 enum class StepKind : uint8_t {
   send,            // source → peer
   receive,         // peer → target

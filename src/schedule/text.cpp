@@ -68,6 +68,7 @@ bool read_number(std::string_view word, int& number) {
 }
 
 bool read_chunk(std::string_view word, ChunkRef& chunk) {
+  if (word == "none") return true;
   const size_t open = word.find('[');
   if (open == std::string_view::npos || word.back() != ']') return false;
   for (size_t buffer = 1; buffer < std::size(buffer_names); ++buffer) {
