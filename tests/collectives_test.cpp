@@ -19,22 +19,12 @@ using testing::Dialect;
 using testing::Extent;
 using testing::for_each_world;
 using testing::Form;
-using testing::perform;
+using testing::perform_all;
 using testing::ranks;
 using testing::Scale;
 using testing::scale;
 using testing::TestWorld;
 using testing::Trial;
-
-void perform_all(const std::vector<Trial>& trials, int rank_count) {
-  testing::make_patterns_of(trials, rank_count);
-  for_each_world(ranks(rank_count), [&](TestWorld& world) {
-    for (const Trial& trial : trials) {
-      perform(trial, world.world().world_group());
-      if (::testing::Test::HasFailure()) return;  // one is enough to read
-    }
-  });
-}
 
 std::vector<int> rank_counts() {
   if (scale() == Scale::small) return {1, 2, 4};
@@ -49,7 +39,7 @@ TEST_P(Collectives, give_what_the_oracle_says_at_every_size_of_interest) {
   if (scale() == Scale::small) extent.largest_bytes = 512 << 10;
   if (scale() == Scale::normal) extent.turns = 2;
   if (scale() == Scale::full) extent.turns = 20;
-  perform_all(testing::trials_of_sizes(extent), extent.ranks);
+  perform_all(testing::trials_of_sizes(extent), ranks(extent.ranks));
 }
 
 INSTANTIATE_TEST_SUITE_P(With, Collectives, ::testing::ValuesIn(rank_counts()),
@@ -58,14 +48,14 @@ INSTANTIATE_TEST_SUITE_P(With, Collectives, ::testing::ValuesIn(rank_counts()),
 TEST(EveryCollective, take_every_dtype_and_every_op_that_means_something_and_every_root) {
   const std::vector<int> sizes = scale() == Scale::full ? rank_counts() : std::vector{scale() == Scale::small ? 2 : 3};
   const int every = scale() == Scale::small ? 3 : 1;
-  for (int size : sizes) perform_all(testing::trials_of_numbers({.ranks = size, .every = every}, 29), size);
-  if (scale() == Scale::full) perform_all(testing::trials_of_numbers({.ranks = 4}, 5003), 4);
+  for (int size : sizes) perform_all(testing::trials_of_numbers({.ranks = size, .every = every}, 29), ranks(size));
+  if (scale() == Scale::full) perform_all(testing::trials_of_numbers({.ranks = 4}, 5003), ranks(4));
 }
 
 TEST(EveryCollective, has_asynchronous_calls_that_give_the_same) {
   std::vector<Trial> trials = testing::trials_of_sizes({.ranks = 3, .largest_bytes = 256 << 10});
   for (Trial& trial : trials) trial.async_op = true;
-  perform_all(trials, 3);
+  perform_all(trials, ranks(3));
 }
 
 TEST(EveryCollective, works_among_16_ranks_on_few_cores) {
@@ -77,7 +67,7 @@ TEST(EveryCollective, works_among_16_ranks_on_few_cores) {
       trials.push_back(
           {&form, dtype, ReduceOp::sum, bytes / element_bytes(dtype), static_cast<int>(trials.size() % 16)});
     }
-  perform_all(trials, 16);
+  perform_all(trials, ranks(16));
 }
 
 TEST(Barrier, returns_once_every_rank_has_come) {

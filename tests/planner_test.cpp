@@ -296,12 +296,23 @@ TEST(Explain, says_what_a_hand_written_path_does) {
   Result<std::string> text = explain({.query = {.collective = Collective::all_reduce, .ranks = 3, .bytes = 64}});
   ASSERT_TRUE(text.ok());
   EXPECT_TRUE(contains(*text, "choice:     slot\n"));
-  EXPECT_TRUE(contains(*text, "slot is written by hand; by the book its steps would be those of one_shot"));
-  EXPECT_TRUE(contains(*text, "reduce_peers input[0] + stage[0] of everyone -> output[0]"));
+  EXPECT_TRUE(contains(*text, "all_reduce slot rank 1 of 3 root 0, by hand\n"
+                              "    0  show input, and the call's word beside it\n"
+                              "    1  await the same word of 0, 2\n"
+                              "    2  combine input with what 0, 2 show, in the order of the ranks -> output\n")) << *text;
+  EXPECT_FALSE(contains(*text, "stage[0]")) << "of a schedule, which is not what runs";
   const Result<std::string> crowded =
       explain({.query = {.collective = Collective::all_reduce, .ranks = 3, .bytes = 64, .crowded = true}});
   EXPECT_TRUE(contains(crowded.value(), "more ranks than cores"));
   EXPECT_TRUE(contains(crowded.value(), "predicted:  not modelled"));
+  EXPECT_TRUE(contains(crowded.value(), "unless it was the last: copy the result of whoever was -> output"));
+  // Each of the 22 says what each of its ranks does, and nothing of a schedule.
+  for (Collective collective : all_collectives())
+    for (bool many : {false, true}) {
+      const auto by_hand = explain({.query = {.collective = collective, .ranks = 3, .root = 1, .bytes = 64, .crowded = many}});
+      EXPECT_TRUE(contains(by_hand.value(), fmt::format("{} {} rank 2 of 3 root 1, by hand", name_of(collective), many ? "combine" : "slot")));
+      EXPECT_FALSE(contains(by_hand.value(), "schedule ")) << *by_hand;
+    }
 }
 
 TEST(Explain, passes_on_what_the_planner_refuses) {

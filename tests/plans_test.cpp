@@ -19,14 +19,11 @@ namespace {
 
 using testing::Extent;
 using testing::for_each_world;
-using testing::Form;
-using testing::perform;
+using testing::perform_all;
 using testing::ranks;
 using testing::Scale;
 using testing::scale;
 using testing::TestWorld;
-using testing::Trial;
-using testing::Worlds;
 
 std::vector<const Algorithm*> algorithms_of(Collective collective) {
   std::vector<const Algorithm*> algorithms;
@@ -67,16 +64,6 @@ std::vector<int> rank_counts() {
   if (scale() == Scale::small) return {2, 3};
   if (scale() == Scale::normal) return {2, 3, 5, 8};
   return {2, 3, 4, 5, 6, 7, 8};
-}
-
-void perform_all(const std::vector<Trial>& trials, const Worlds& worlds) {
-  testing::make_patterns_of(trials, worlds.sizes.front());
-  for_each_world(worlds, [&](TestWorld& world) {
-    for (const Trial& trial : trials) {
-      perform(trial, world.world().world_group());
-      if (::testing::Test::HasFailure()) return;  // one is enough to read
-    }
-  });
 }
 
 class EveryAlgorithm : public ::testing::TestWithParam<size_t> {};

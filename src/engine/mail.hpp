@@ -91,8 +91,10 @@ class LetterList {
 
 class Mail {
  public:
-  Mail(Lanes& lanes, Arena& arena) : lanes_(lanes), router_(lanes, arena, LinkUse::letters), peers_(static_cast<size_t>(lanes.members())) {}
+  Mail(Lanes& lanes, Arena& arena, const Ways& ways = {})
+      : lanes_(lanes), router_(lanes, arena, LinkUse::letters, ways), peers_(static_cast<size_t>(lanes.members())) {}
   Mail(const Mail&) = delete;
+  Router& router() { return router_; }
   void close() { router_.close(); }  // gives back what the channels have taken; nobody may use them any more
 
   // Whether long letters of this member may be read from its own memory. The receiver alone decides; where the kernel refuses it
@@ -106,6 +108,7 @@ class Mail {
   const LetterList& letters() const { return letters_; }  // those that are not over
   // Ends it: given up by its owner or by the group, whose members then take nothing more from each other.
   void finish(Letter& letter, const Status& status);
+  bool may_come_from(int member) { return router_.to(member).holds_more(); }  // also of one that is gone
   std::string unclaimed_from(int source) const;  // what arrived that nobody awaits, for errors; "" when nothing did
   const Status& failure() const { return failure_; }  // of this rank or of the bytes it found: the group is to be told
 

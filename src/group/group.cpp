@@ -28,7 +28,7 @@ Group::Group(GroupParts parts, Arena& arena)
       log_(parts_.world->log()),
       policy_(parts_.world->wait_policy()),
       members_(parts_.layout, parts_.me, parts_.members),
-      router_(members_.shared_memory(), arena, LinkUse::steps),
+      router_(members_.shared_memory(), arena, LinkUse::steps, parts_.world->ways()),
       exchange_(members_.shared_memory(), arena),
       run_(members_.shared_memory(), router_, arena),
       mailbox_(*this, members_, arena, policy_),
@@ -46,6 +46,8 @@ void Group::met(const GroupParts& parts) {
   parts_.my_place = parts.my_place;
   parts_.peer_reads = parts.peer_reads;
   members_.met(parts_.places);
+  router_.met(parts_.board_key.key);
+  mailbox_.met(parts_.board_key.key);
 }
 
 Group::~Group() = default;
@@ -144,8 +146,8 @@ Status Group::perform_inline(const Call& call, Decision* standing) {
 }
 
 // In a call that the last arriver ends for all, one wake-up for the whole group is better than one for each.
-Bed Group::bed() const {
-  return members_.bed(current_.path == Path::combine && current_.refusal.ok() && !current_.compares);
+Bed Group::bed() {
+  return members_.bed(current_.path == Path::combine && current_.refusal.ok() && !current_.compares, router_.alarm());
 }
 
 void Group::begin(const Call& call, Decision* standing) {

@@ -92,6 +92,8 @@ class Group : public std::enable_shared_from_this<Group> {
   // For tests: as if so many calls had been made that left nothing behind. All members do it together, in no call.
   void skip_calls(uint32_t count);
 
+  Status no_way_to(int member, const Status& why, const std::string& in_what) const;  // the fault
+
   Mailbox& mailbox() { return mailbox_; }      // letters between two members, beside the calls
 
   // The progress thread's share: performs what it can of the queue; false when there was nothing to do.
@@ -153,7 +155,7 @@ class Group : public std::enable_shared_from_this<Group> {
     }
   }
   Status perform_inline(const Call& call, Decision* standing = nullptr);
-  Bed bed() const;
+  Bed bed();
   template <typename Make>
   std::shared_ptr<CallWork> post_made(Collective kind, Make make);
   Status enqueue(std::initializer_list<std::shared_ptr<CallWork>> works);

@@ -37,6 +37,7 @@ void Group::leave() {
     queued_ = 0;
   }
   for (auto& work : queue) work->complete(gone);
+  router_.finish();
   {
     std::scoped_lock lock(cause_mutex_, agree_mutex_);  // from here on nothing of ours writes to what is the others': see break_group()
     members_.say_left();

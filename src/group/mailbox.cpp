@@ -46,7 +46,7 @@ bool MailWork::wait(std::optional<double> timeout_s) {
 }
 
 Mailbox::Mailbox(Group& group, Members& members, Arena& arena, const WaitPolicy& policy)
-    : group_(group), members_(members), policy_(policy), mail_(members.shared_memory(), arena) {
+    : group_(group), members_(members), policy_(policy), mail_(members.shared_memory(), arena, group.world().ways()) {
   for (int member = 0; member < members.size(); ++member)
     mail_.read_private_memory(member, member != members.me() && group.world().may_read(group.world_rank(member)));
 }
@@ -97,7 +97,7 @@ Status Mailbox::run(const Envelope& envelope, int* source) {
   Status status = fenced([&] {
     take_posted();
     admit(letter);
-    return wait_until_done(members_.bed(), policy_, [&] { return turn_for(letter.is_over); }, [this] { return examine(); });
+    return wait_until_done(bed(), policy_, [&] { return turn_for(letter.is_over); }, [this] { return examine(); });
   });
   if (!status.ok()) fail_all(status);
   if (source) *source = letter.source;
@@ -195,6 +195,7 @@ Mailbox::Share Mailbox::progress() {
   });
   if (!status.ok()) fail_all(status);
   if (moved || !status.ok()) return Share::progressed;
+  if (Alarm* const alarm = mail_.router().alarm()) alarm->set();
   return pending_ != 0 || owes_replies_ ? Share::blocked : Share::idle;
 }
 
@@ -205,7 +206,7 @@ Status Mailbox::wait_for(MailWork& work, std::optional<double> timeout_s) {
   auto hold = [&] {
     auto look = [&] { return deadline.passed() ? Status(ErrorCode::timeout, "") : examine(); };
     Status status = fenced([&] {
-      return wait_until_done(members_.bed(), policy_, [&] { return turn_for(work.is_completed()); }, look, deadline);
+      return wait_until_done(bed(), policy_, [&] { return turn_for(work.is_completed()); }, look, deadline);
     });
     if (!status.ok() && !deadline.passed()) fail_all(status);
     settle();
@@ -231,6 +232,7 @@ void Mailbox::leave(const Status& gone) {
   while (!token_.try_take()) token_.rest([] { return false; });
   token_.unwant();
   fail_all(gone);
+  mail_.router().finish();
   settle();
   token_.give();
 }
@@ -241,6 +243,7 @@ Status Mailbox::examine() {
     return group_.break_group({mail_.failure().code(), fmt::format("rank {}: {}; group \"{}\". This group is broken: make a new one",
                                                                    group_.world_rank(group_.me()), mail_.failure().message(), group_.name())});
   RETURN_IF_ERROR(examine_members());
+  if (const auto loss = mail_.router().unexplained_loss()) return group_.break_group(group_.no_way_to(loss->member, loss->why, fmt::format("letters of group \"{}\"", group_.name())));
   return examine_clock();
 }
 
@@ -273,14 +276,20 @@ Status Mailbox::lost(const Letter& letter, int member) const {
           rank};
 }
 
-// What a member had sent before it was gone still counts: it is looked for once more after it was seen to be gone.
+// What a member had sent before it was gone still counts: it is looked for again after it was seen to be gone, for as long as more
+// may come, within reason.
 Status Mailbox::examine_members() {
+  constexpr int64_t a_while_ns = 2'000'000'000;
   bool somebody = false;
   for (const Letter* letter = mail_.letters().first(); letter; letter = letter->next) somebody |= gone_peer(*letter) >= 0;
+  if (!somebody) gone_since_ns_ = 0;
   if (!somebody) return Status::success();
-  mail_.turn();  // empties the ring of one that writes no more
+  if (gone_since_ns_ == 0) gone_since_ns_ = now_ns();
+  const bool patient = now_ns() - gone_since_ns_ < a_while_ns;
+  mail_.turn();
   for (const Letter* letter = mail_.letters().first(); letter; letter = letter->next)
-    if (int member = gone_peer(*letter); member >= 0) return group_.break_group(lost(*letter, member));
+    if (int member = gone_peer(*letter); member >= 0 && !(patient && mail_.may_come_from(member)))
+      return group_.break_group(lost(*letter, member));
   return Status::success();
 }
 

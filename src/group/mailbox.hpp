@@ -66,6 +66,7 @@ class Mailbox {
   enum class Share { idle, resting, blocked, progressed };  // resting: somebody else does the work; look again soon
   Share progress();  // by the progress thread
   void leave(const Status& gone);  // the group has been marked as left
+  void met(uint64_t group) { mail_.router().met(group); }
   void close() { mail_.close(); }
 
  private:
@@ -77,6 +78,7 @@ class Mailbox {
   Turn turn_for(bool over) { return over ? Turn::done : turn() ? Turn::progressed : Turn::blocked; }
   template <typename Step>
   Status fenced(Step step);
+  Bed bed() { return members_.bed(false, mail_.router().alarm()); }
   void settle();
   void give_token();
   void fail_all(const Status& status);
@@ -102,6 +104,7 @@ class Mailbox {
   WaitPolicy policy_;
   Mail mail_;
   uint32_t turns_ = 0;
+  int64_t gone_since_ns_ = 0;  // since when a letter waits for a member that is gone; 0: none does
   InterruptWatch interrupts_;
   bool turned_by_library_ = false;  // see Group
   uint32_t seen_used_ = 0;  // the progress thread's

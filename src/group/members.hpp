@@ -39,7 +39,9 @@ class Members {
   std::string occupation(int member) const;  // in which call it has been waiting for a while, or gave up; "": in none. Any thread.
 
   // Sleeping and waking. A bed is shared where one word releases the whole group.
-  Bed bed(bool shared = false) const { return {lanes_.my_head(), shared ? &lanes_.shared().released : nullptr}; }
+  Bed bed(bool shared = false, Alarm* alarm = nullptr) const {
+    return {lanes_.my_head(), shared ? &lanes_.shared().released : nullptr, alarm};
+  }
   void need_fences() { lanes_.need_fences(); }
   void wake_me() const { ring_bell(lanes_.my_head()); }      // any thread
   void wake_others() const { lanes_.wake_peers(); }          // those who sleep

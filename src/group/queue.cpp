@@ -150,7 +150,9 @@ Group::Share Group::progress_queue() {
     token_.give();
   });
   turned_by_library_ = true;
-  return turn_queue();
+  const Share share = turn_queue();
+  if (Alarm* const alarm = router_.alarm(); alarm && share == Share::blocked) alarm->set();
+  return share;
 }
 
 // Waits for a posted call: turns the engine itself when it can, otherwise sleeps until the token comes free.
@@ -167,8 +169,8 @@ Status Group::wait_for(CallWork& work, std::optional<double> timeout_s) {
       if (work.is_completed()) return Turn::done;
       return turn_queue() == Share::progressed ? Turn::progressed : Turn::blocked;
     };
-    return wait_until_done(members_.bed(), policy_, turn_once, [&] { return deadline.passed() ? expired() : Status::success(); },
-                           deadline).ok();
+    return wait_until_done(members_.bed(false, router_.alarm()), policy_, turn_once,
+                           [&] { return deadline.passed() ? expired() : Status::success(); }, deadline).ok();
   };
   InterruptWatch interrupts;  // of this thread, which may not be the one that turns the engine
   Status interrupted;

@@ -17,7 +17,15 @@ Status Group::examine() {
     return break_group(fault_here(run_.failure()));
   }
   RETURN_IF_ERROR(examine_members());
+  if (const auto loss = router_.unexplained_loss()) return break_group(no_way_to(loss->member, loss->why, call_text()));
   return examine_clock();
+}
+
+Status Group::no_way_to(int member, const Status& why, const std::string& in_what) const {
+  return {ErrorCode::peer_lost, fmt::format("the way to rank {} (pid {}) is lost, though it has not ended: {}; {}; seen by rank {}. This "
+                                            "group is broken: make a new one",
+                                            world_rank(member), members_.pid(member), why.message(), in_what, world_rank(me())),
+          world_rank(member)};
 }
 
 Status Group::examine_differences() {

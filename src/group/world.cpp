@@ -59,6 +59,7 @@ Status World::open() {
     arena_.reset();  // what there is, so that there are descriptors to say so with
     death_watch_.reset();
     stop_.reset();
+    sockets_.reset();
     return decline(request_, prepared);
   }
   FAULT_POINT("before_join");
@@ -85,7 +86,16 @@ Status World::prepare() {
   auto rules = PlannerRules::parse(settings().plan, settings().tile_bytes);
   if (!rules.ok()) return rules.status();
   rules_ = std::move(*rules);
+  auto streams = StreamChoice::parse(settings().test_streams);
+  if (!streams.ok()) return streams.status();
+  streams_ = *streams;
   RETURN_IF_ERROR(require_descriptors(request_));
+  if (streams_.kind == StreamChoice::Kind::sockets) {
+    auto sockets = Sockets::open(streams_.send_buffer_bytes);
+    if (!sockets.ok()) return sockets.status();
+    sockets_ = std::move(*sockets);
+    request_.port = sockets_->port();
+  }
   auto watch = DeathWatch::open();
   if (!watch.ok()) return watch.status();
   death_watch_ = std::move(*watch);
@@ -182,6 +192,7 @@ void World::close_in_child() {
   joined_.life.reset();
   joined_.watches.clear();
   if (death_watch_) death_watch_->close_in_child();
+  if (sockets_) sockets_->close_in_child();
   stop_.reset();
   if (arena_) arena_->close_in_child();
 }

@@ -23,6 +23,7 @@
 #include "planner/planner.hpp"
 #include "rendezvous/join.hpp"
 #include "transport/arena.hpp"
+#include "transport/router.hpp"
 #include "transport/waiting.hpp"
 #include "unisono/settings.hpp"
 
@@ -75,6 +76,7 @@ class World : public std::enable_shared_from_this<World> {
   int64_t arena_taken_bytes() const { return arena_->taken_bytes(); }
   const WaitPolicy& wait_policy() const { return policy_; }
   const PlannerRules& planner_rules() const { return rules_; }
+  Ways ways() const { return {streams_, sockets_.get()}; }
 
   std::shared_ptr<Group> world_group() const { return world_group_; }
   // Called by the members; `ranks` are in the order that gives group ranks. Waits until all of them have come.
@@ -155,6 +157,8 @@ class World : public std::enable_shared_from_this<World> {
   std::vector<std::string> lost_;                // by rank: how it was lost
   std::atomic<uint32_t> groups_version_{0};
 
+  StreamChoice streams_;
+  std::unique_ptr<Sockets> sockets_;
   std::unique_ptr<DeathWatch> death_watch_;
   Descriptor stop_;  // an eventfd that ends the control thread
   std::atomic<bool> stopping_{false};

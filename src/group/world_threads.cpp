@@ -27,7 +27,7 @@ void insist(Step step) {
   while (!or_out_of_memory([&] { return step(), Status::success(); }).ok()) nanosleep(&a_moment, nullptr);
 }
 
-constexpr int64_t stop_token = -1, door_token = -2, visitor_token = -3;  // visitors: less their socket
+constexpr int64_t stop_token = -1, door_token = -2, sockets_token = -3, visitor_token = -4;  // visitors: less their socket
 constexpr int rest_ms = 100;                                             // of the door, when more knock than can be served
 
 }  // namespace
@@ -104,6 +104,7 @@ void World::progress_until_stopped() {
 Status World::watch_others() {
   RETURN_IF_ERROR(death_watch_->watch(joined_));
   RETURN_IF_ERROR(death_watch_->add(stop_.number(), stop_token));
+  if (sockets_) RETURN_IF_ERROR(death_watch_->add(sockets_->descriptor(), sockets_token));
   return joined_.door.number() < 0 ? Status::success() : death_watch_->add(joined_.door.number(), door_token);
 }
 
@@ -121,6 +122,10 @@ void World::control_until_stopped(LateVisitors& visitors, Deadline& door_rests) 
     for (const DeathWatch::Loss& loss : news.losses) insist([&] { member_lost(loss.rank, loss.how); });
     if (door_rests.passed() && death_watch_->add(joined_.door.number(), door_token).ok()) door_rests = {};
     for (int64_t token : news.tokens) {
+      if (token == sockets_token) {
+        sockets_->rang();
+        ring_bell(head());
+      }
       if (token <= visitor_token) visitors.answer(static_cast<int>(visitor_token - token));
       if (token != door_token) continue;
       for (int socket : visitors.welcome())

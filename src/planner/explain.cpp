@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "planner/by_hand.hpp"
 #include "planner/planner.hpp"
 #include "schedule/chunks.hpp"
 #include "schedule/text.hpp"
@@ -35,8 +36,8 @@ std::string cost_text(const Cost& cost) {
   return text;
 }
 
-// The schedule that does by the book what the slot path does by hand.
-const Algorithm* by_the_book(const Algorithm& algorithm) {
+// The schedule that costs what the slot path does: it does the same, but for where things lie.
+const Algorithm* costs_the_same(const Algorithm& algorithm) {
   if (algorithm.path == Path::schedule) return &algorithm;
   const bool one_shot = algorithm.collective == Collective::all_reduce;
   return find_algorithm(algorithm.collective, one_shot ? "one_shot" : "direct");
@@ -45,7 +46,7 @@ const Algorithm* by_the_book(const Algorithm& algorithm) {
 std::string predicted(const Algorithm& algorithm, const ExplainRequest& request) {
   if (algorithm.path == Path::combine) return "not modelled: it depends on the scheduler";
   if (request.query.ranks > most_ranks_costed) return fmt::format("not worked out above {} ranks", most_ranks_costed);
-  const std::vector<Schedule> schedules = schedules_of(*by_the_book(algorithm), request.query);
+  const std::vector<Schedule> schedules = schedules_of(*costs_the_same(algorithm), request.query);
   return cost_text(cost(schedules, request.query.bytes, request.model));
 }
 
@@ -76,7 +77,10 @@ std::string steps_text(const Algorithm& algorithm, const Query& query) {
   std::string text;
   if (static_cast<int>(shown.size()) < query.ranks)
     text += fmt::format("\n{} of {} ranks are shown.\n", shown.size(), query.ranks);
-  for (int rank : shown) text += "\n" + text_of(algorithm.generate({rank, query.ranks, query.root}));
+  for (int rank : shown) {
+    const Place place{rank, query.ranks, query.root};
+    text += "\n" + (algorithm.path == Path::schedule ? text_of(algorithm.generate(place)) : text_by_hand(algorithm, place));
+  }
   return text;
 }
 
@@ -108,11 +112,7 @@ Result<std::string> explain(const ExplainRequest& request) {
                                  algorithm.name, plan.why, algorithm.sentence);
   if (plan.schedule) text += tiles_text(plan);
   text += fmt::format("predicted:  {}\n", predicted(algorithm, request));
-  const Algorithm* book = by_the_book(algorithm);
-  if (book != &algorithm)
-    text += fmt::format("\n{} is written by hand; by the book its steps would be those of {}:\n", algorithm.name,
-                        book->name);
-  text += steps_text(*book, query);
+  text += steps_text(algorithm, query);
   text += alternatives_text(algorithm, request);
   text += fmt::format(
       "\nto change it: UNISONO_PLAN=\"{0}=NAME\", or UNISONO_PLAN=\"{0}:0-64K=NAME\" for some sizes\n"

@@ -147,6 +147,7 @@ Result<Joined> meet(const JoinRequest& request, const Arena& arena) {
   hello.pid = getpid();
   hello.flag = register_global_barrier();
   hello.probe = head.probe;
+  hello.port = request.port;
   const int mine[] = {arena.descriptor(), reading.number()};
   bool again = false;
   for (int attempt = 0;; ++attempt) {
@@ -188,7 +189,7 @@ Status admit(const JoinMessage& member, int arena, const JoinRequest& request, J
   if ((*mapping)->bytes() < static_cast<int64_t>(sizeof(ArenaHead)) || head.magic != arena_magic || head.probe != member.probe)
     return {ErrorCode::init, fmt::format("rank {} (pid {}) is on this machine, but its shared memory does not hold "
                                          "what it wrote", member.rank, member.pid)};
-  joined.neighbours[static_cast<size_t>(member.rank)] = {member.rank, member.pid, *mapping};
+  joined.neighbours[static_cast<size_t>(member.rank)] = {member.rank, member.pid, *mapping, member.port, member.probe};
   return Status::success();
 }
 

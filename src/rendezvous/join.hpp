@@ -21,6 +21,7 @@ struct JoinRequest {
   std::string job;  // equal on all ranks of a job, different between jobs
   Deadline deadline;
   Log log;
+  int port = 0;     // of this rank's sockets; 0: it has none
 };
 
 // By what one learns that a rank is gone; both are readable then, and empty for oneself.

@@ -32,6 +32,7 @@ struct JoinMessage {
   int32_t pid = 0;
   uint32_t code = 0;   // refuse, unable: the ErrorCode
   uint32_t flag = 0;   // hello, go: membarrier is registered
+  int32_t port = 0;    // hello, member: of its sockets
   uint64_t probe = 0;  // hello, member: what the arena must read back
   char version[16] = UNISONO_VERSION;
   char text[512] = {};

@@ -29,8 +29,11 @@ class Channel {
   virtual void post_send(Sent head, Sent body) = 0;  // the head, of at most most_head_bytes, is copied
   virtual void post_receive(std::span<std::byte> target) = 0;
   virtual bool turn() = 0;    // moves what can be moved now; true when something was
+  virtual void arm() = 0;     // somebody is about to sleep: its bell rings when a turn may move what is posted
   virtual void drop() = 0;    // what was posted, whose memory is its owner's again; nothing goes through here any more
   virtual void close() = 0;   // gives back what open() took; nobody may use it any more
+  virtual void finish() = 0;  // nothing more will be posted: the other end learns that nothing more will come
+  virtual bool holds_more() = 0;     // whether bytes may still come of an end that is gone: they were sent, and count
   virtual Status state() const = 0;  // ok, or why nothing more will come or go
 
   uint64_t posted() const { return posted_; }  // sends, ever

@@ -19,6 +19,8 @@ struct Neighbour {
   int rank = 0;  // in the world
   int pid = 0;
   std::shared_ptr<Mapping> mapping;
+  int port = 0;        // where it listens on the loopback interface, in tests
+  uint64_t token = 0;  // that it asks of who connects
 
   ArenaHead& head() const { return *reinterpret_cast<ArenaHead*>(mapping->data()); }
 };

@@ -58,4 +58,9 @@ int64_t RingStream::read(std::span<std::byte> target) {
   return static_cast<int64_t>(target.size());
 }
 
+bool RingStream::holds_more() {
+  const ByteRing* const ring = incoming();
+  return ring && ring->filled() > 0;
+}
+
 }  // namespace unisono

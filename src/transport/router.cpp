@@ -1,12 +1,96 @@
 // One line a transport. See router.hpp.
 #include "transport/router.hpp"
 
+#include <fmt/core.h>
+
+#include <charconv>
+
+#include "base/clock.hpp"
 #include "transport/ring_stream.hpp"
+#include "transport/socket_stream.hpp"
 
 namespace unisono {
+namespace {
 
-std::unique_ptr<Channel> Router::make(int member) {
-  return std::make_unique<StreamChannel>(std::make_unique<RingStream>(lanes_, arena_, use_, member));
+bool read_number(std::string_view text, uint64_t& number) {
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty();
+}
+
+// "7", "silent=100", "broken=100"
+bool read_roughness(std::string_view word, Roughness& roughness) {
+  const size_t equals = word.find('=');
+  if (equals == std::string_view::npos) return read_number(word, roughness.seed);
+  uint64_t bytes = 0;
+  if (!read_number(word.substr(equals + 1), bytes)) return false;
+  const std::string_view name = word.substr(0, equals);
+  if (name == "silent") roughness.silent_after = static_cast<int64_t>(bytes);
+  if (name == "broken") roughness.broken_after = static_cast<int64_t>(bytes);
+  return name == "silent" || name == "broken";
+}
+
+}  // namespace
+
+Result<StreamChoice> StreamChoice::parse(const std::string& text) {
+  StreamChoice choice;
+  const std::string_view all(text), name = all.substr(0, all.find(':'));
+  std::string_view rest = name.size() == all.size() ? "" : all.substr(name.size() + 1);
+  bool good = name == "rings" ? rest.empty() : name == "sockets" || name == "rough";
+  if (name == "sockets") choice.kind = Kind::sockets;
+  if (name == "rough") choice.kind = Kind::rough;
+  if (name == "sockets" && !rest.empty()) {
+    const auto bytes = parse_size(rest);
+    good = bytes && *bytes > 0 && *bytes <= INT32_MAX;
+    choice.send_buffer_bytes = bytes.value_or(0);
+  }
+  while (name == "rough" && good && !rest.empty()) {
+    const std::string_view word = rest.substr(0, rest.find(','));
+    good = read_roughness(word, choice.roughness);
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+  }
+  if (good) return choice;
+  return Status(ErrorCode::init, fmt::format("UNISONO_TEST_STREAMS=\"{}\" is not rings, sockets, sockets:4K, rough:7 or "
+                                             "rough:7,silent=100,broken=100; correct or unset it", text));
+}
+
+std::unique_ptr<Stream> Router::make_stream(int member) {
+  auto ring = [&] { return std::make_unique<RingStream>(lanes_, arena_, use_, member); };
+  switch (ways_.choice.kind) {
+    case StreamChoice::Kind::rings: return ring();
+    case StreamChoice::Kind::rough: {
+      Roughness roughness = ways_.choice.roughness;
+      roughness.seed += static_cast<uint64_t>(1000 * lanes_.me() + 2 * member + static_cast<int>(use_));
+      return std::make_unique<RoughStream>(ring(), roughness, [this] { ring_bell(lanes_.my_head()); });
+    }
+    case StreamChoice::Kind::sockets: {
+      const Neighbour &me = lanes_.member(lanes_.me()), &other = lanes_.member(member);
+      const bool connects = me.rank < other.rank;
+      const SocketKey key{.token = (connects ? other : me).token, .group = group_, .use = static_cast<int32_t>(use_),
+                          .from = std::min(me.rank, other.rank), .to = std::max(me.rank, other.rank)};
+      return std::make_unique<SocketStream>(*ways_.sockets, key, connects ? other.port : 0);
+    }
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Channel> Router::make(int member) { return std::make_unique<StreamChannel>(make_stream(member)); }
+
+void Router::set() {
+  for (auto& channel : channels_)
+    if (channel && (channel->sending() || channel->receiving())) channel->arm();
+}
+
+std::optional<Router::Loss> Router::unexplained_loss() {
+  constexpr int64_t a_while_ns = 2'000'000'000;
+  for (size_t member = 0; member < channels_.size(); ++member) {
+    const Channel* channel = channels_[member].get();
+    if (!channel || !(channel->sending() || channel->receiving()) || channel->state().ok()) continue;
+    if (lost_since_ns_ == 0) lost_since_ns_ = now_ns();
+    if (now_ns() - lost_since_ns_ < a_while_ns) return std::nullopt;
+    return Loss{static_cast<int>(member), channel->state()};
+  }
+  lost_since_ns_ = 0;
+  return std::nullopt;
 }
 
 void Router::drop_unfinished() {
@@ -14,9 +98,15 @@ void Router::drop_unfinished() {
     if (channel && (channel->sending() || channel->receiving())) channel->drop();
 }
 
+void Router::finish() {
+  for (auto& channel : channels_)
+    if (channel) channel->finish();
+}
+
 void Router::close() {
   for (auto& channel : channels_)
     if (channel) channel->close();
+  if (ways_.sockets) ways_.sockets->forget(group_);
 }
 
 }  // namespace unisono

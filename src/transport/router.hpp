@@ -3,18 +3,39 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "transport/channel.hpp"
 #include "transport/lanes.hpp"
+#include "transport/rough_stream.hpp"
+#include "transport/sockets.hpp"
+#include "transport/waiting.hpp"
 
 namespace unisono {
 
-class Router {
+// What channels move their bytes with; all but rings is for tests. A value.
+struct StreamChoice {
+  enum class Kind { rings, sockets, rough };
+
+  Kind kind = Kind::rings;
+  int64_t send_buffer_bytes = 0;  // of sockets; 0: as the kernel has it
+  Roughness roughness = {};
+
+  static Result<StreamChoice> parse(const std::string& text);  // "rings", "sockets", "sockets:4K", "rough:7", "rough:7,silent=100,broken=100"
+};
+
+struct Ways {
+  StreamChoice choice;
+  Sockets* sockets = nullptr;  // where the choice needs them
+};
+
+class Router final : public Alarm {
  public:
-  Router(Lanes& lanes, Arena& arena, LinkUse use)
-      : lanes_(lanes), arena_(arena), use_(use), channels_(static_cast<size_t>(lanes.members())) {}
+  Router(Lanes& lanes, Arena& arena, LinkUse use, const Ways& ways = {})
+      : lanes_(lanes), arena_(arena), use_(use), ways_(ways), channels_(static_cast<size_t>(lanes.members())) {}
   Router(const Router&) = delete;
+  void met(uint64_t group) { group_ = group; }  // a number that its members alone have
 
   Channel& to(int member) {
     std::unique_ptr<Channel>& channel = channels_[static_cast<size_t>(member)];
@@ -22,15 +43,30 @@ class Router {
       channel = make(member);
     return *channel;
   }
+  void set() override;     // Alarm: of all channels in which something is posted
+  Alarm* alarm() { return ways_.choice.kind == StreamChoice::Kind::rings ? nullptr : this; }
   void drop_unfinished();  // whatever is in the middle of something: see Channel::drop
+  void finish();           // all of them: see Channel::finish
   void close();            // gives back what the channels have taken; nobody may use them any more
+
+  // A member to whom there is no way any more, though something is posted. Whoever is gone is told of from elsewhere, and better:
+  // it is asked for a while first.
+  struct Loss {
+    int member;
+    Status why;
+  };
+  std::optional<Loss> unexplained_loss();
 
  private:
   std::unique_ptr<Channel> make(int member);
+  std::unique_ptr<Stream> make_stream(int member);
 
   Lanes& lanes_;
   Arena& arena_;
   LinkUse use_;
+  Ways ways_;
+  uint64_t group_ = 0;
+  int64_t lost_since_ns_ = 0;
   std::vector<std::unique_ptr<Channel>> channels_;
 };
 

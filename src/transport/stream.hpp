@@ -19,6 +19,9 @@ class Stream {
   virtual void close() = 0;
   virtual int64_t write(Channel::Sent first, Channel::Sent second) = 0;  // of both, in a row; how much went
   virtual int64_t read(std::span<std::byte> target) = 0;                 // how much came
+  virtual void arm(bool to_write, bool to_read) = 0;  // see Channel
+  virtual void finish() = 0;
+  virtual bool holds_more() = 0;
   virtual Status state() const = 0;
 };
 
@@ -30,8 +33,11 @@ class StreamChannel final : public Channel {
   void post_send(Sent head, Sent body) override;
   void post_receive(std::span<std::byte> target) override;
   bool turn() override;
+  void arm() override { stream_->arm(sending(), receiving()); }
   void drop() override;
   void close() override { stream_->close(); }
+  void finish() override { stream_->finish(); }
+  bool holds_more() override { return stream_->holds_more(); }
   Status state() const override { return stream_->state(); }
 
  private:

@@ -70,12 +70,22 @@ inline void relax() {
 #endif
 }
 
+// What has to be told that a thread is about to sleep, so that the bell rings for things that do not ring it themselves.
+class Alarm {
+ public:
+  virtual void set() = 0;
+
+ protected:
+  ~Alarm() = default;
+};
+
 // Where a thread sleeps: on its process's bell, or, where one word releases a whole group at once, on that.
 struct Bed {
   Bed(ArenaHead& head) : head(head) {}
-  Bed(ArenaHead& head, const std::atomic<uint32_t>* release) : head(head), release(release) {}
+  Bed(ArenaHead& head, const std::atomic<uint32_t>* release, Alarm* alarm = nullptr) : head(head), release(release), alarm(alarm) {}
   ArenaHead& head;
   const std::atomic<uint32_t>* release = nullptr;
+  Alarm* alarm = nullptr;
 };
 
 // Counts a thread among its process's sleepers while it decides to sleep and sleeps. On a release word nobody is counted:
@@ -90,6 +100,7 @@ class Sleeper {
       global_barrier();
     else
       std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (bed_.alarm) bed_.alarm->set();
   }
   ~Sleeper() {
     if (!bed_.release) bed_.head.sleepers.fetch_sub(1, std::memory_order_relaxed);

@@ -1,6 +1,8 @@
 // See trial_lists.hpp.
 #include "tests/support/trial_lists.hpp"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -130,6 +132,16 @@ std::vector<Trial> trials_of_numbers(const Extent& extent, int64_t count, const 
         if (takes(form, numbers.op)) trials.push_back({&form, numbers.dtype, numbers.op, count, root});
   }
   return thinned(trials, extent.every);
+}
+
+void perform_all(const std::vector<Trial>& trials, const Worlds& worlds) {
+  make_patterns_of(trials, worlds.sizes.front());
+  for_each_world(worlds, [&](TestWorld& world) {
+    for (const Trial& trial : trials) {
+      perform(trial, world.world().world_group());
+      if (::testing::Test::HasFailure()) return;  // one is enough to read
+    }
+  });
 }
 
 }  // namespace unisono::testing

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "tests/support/test_world.hpp"
 #include "tests/support/trial.hpp"
 
 namespace unisono::testing {
@@ -28,5 +29,8 @@ std::vector<int64_t> counts_of_interest(const Form& form, DType dtype, const Ext
 std::vector<Trial> trials_of_sizes(const Extent& extent, const FormFilter& wanted = any_form);
 // Every form with every dtype, every op that means something and every root, at one size.
 std::vector<Trial> trials_of_numbers(const Extent& extent, int64_t count, const FormFilter& wanted = any_form);
+
+// All of them in these worlds, one after the other, up to the first that fails.
+void perform_all(const std::vector<Trial>& trials, const Worlds& worlds);
 
 }  // namespace unisono::testing

@@ -1,0 +1,132 @@
+// See sockets.hpp.
+#include "transport/sockets.hpp"
+
+#include <fmt/core.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cstring>
+
+#include "base/check.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr size_t most_guests = 1024;
+
+sockaddr_in loopback(int port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+Status no_sockets(const char* what) {
+  return {ErrorCode::resource, fmt::format("sockets on the loopback interface: {}: {}", what, std::strerror(errno))};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Sockets>> Sockets::open(int64_t send_buffer_bytes) {
+  std::unique_ptr<Sockets> sockets(new Sockets(send_buffer_bytes));
+  if (Status status = sockets->listen(); !status.ok()) return status;
+  return sockets;
+}
+
+Status Sockets::listen() {
+  constexpr int backlog = 128;
+  listener_ = Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!listener_) return no_sockets("socket");
+  sockaddr_in address = loopback(0);
+  if (bind(listener_.number(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) return no_sockets("bind");
+  if (::listen(listener_.number(), backlog) != 0) return no_sockets("listen");
+  socklen_t length = sizeof(address);
+  if (getsockname(listener_.number(), reinterpret_cast<sockaddr*>(&address), &length) != 0) return no_sockets("getsockname");
+  port_ = ntohs(address.sin_port);
+  epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_) return no_sockets("epoll_create1");
+  watch(listener_.number());
+  return Status::success();
+}
+
+void Sockets::prepare(int socket) const {
+  const int on = 1, bytes = static_cast<int>(send_buffer_bytes_);
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  if (bytes > 0) setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+}
+
+Descriptor Sockets::connect(int port) const {
+  Descriptor connection(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!connection) return connection;
+  prepare(connection.number());
+  const sockaddr_in address = loopback(port);
+  if (::connect(connection.number(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 && errno != EINPROGRESS)
+    return Descriptor();
+  return connection;
+}
+
+// Lets in who is there, and hears what they say they are for.
+void Sockets::welcome() {
+  while (guests_.size() < most_guests) {
+    Descriptor guest(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!guest) break;
+    prepare(guest.number());
+    watch(guest.number());
+    guests_.push_back({std::move(guest), {}, 0});
+  }
+  for (auto guest = guests_.begin(); guest != guests_.end();) {
+    bool ended = false;
+    if (guest->heard < sizeof(SocketKey)) {
+      auto* key = reinterpret_cast<std::byte*>(&guest->key);
+      const ssize_t count = recv(guest->socket.number(), key + guest->heard, sizeof(SocketKey) - guest->heard, 0);
+      if (count > 0) guest->heard += static_cast<size_t>(count);
+      ended = count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
+    }
+    guest = ended ? guests_.erase(guest) : std::next(guest);
+  }
+}
+
+Descriptor Sockets::arrived(const SocketKey& key) {
+  std::lock_guard lock(mutex_);
+  welcome();
+  for (auto guest = guests_.begin(); guest != guests_.end(); ++guest) {
+    if (guest->heard < sizeof(SocketKey)) arm(guest->socket.number(), readable);
+    if (guest->heard < sizeof(SocketKey) || guest->key != key) continue;
+    Descriptor socket = std::move(guest->socket);
+    guests_.erase(guest);
+    return socket;
+  }
+  return Descriptor();
+}
+
+void Sockets::forget(uint64_t group) {
+  std::lock_guard lock(mutex_);
+  guests_.remove_if([group](const Guest& guest) { return guest.heard == sizeof(SocketKey) && guest.key.group == group; });
+}
+
+void Sockets::watch(int socket) {
+  epoll_event event{EPOLLONESHOT, {.fd = socket}};
+  static_cast<void>(epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, socket, &event));  // where it cannot be: sleepers look ten times a second
+}
+
+void Sockets::arm(int socket, uint32_t events) {
+  const uint32_t wanted = (events & readable ? EPOLLIN : 0u) | (events & writable ? EPOLLOUT : 0u);
+  epoll_event event{wanted | EPOLLONESHOT, {.fd = socket}};
+  static_cast<void>(epoll_ctl(epoll_.number(), EPOLL_CTL_MOD, socket, &event));
+}
+
+void Sockets::rang() {
+  epoll_event events[64];
+  static_cast<void>(epoll_wait(epoll_.number(), events, std::size(events), 0));
+}
+
+void Sockets::close_in_child() {
+  listener_.reset();
+  epoll_.reset();
+  guests_.clear();
+}
+
+}  // namespace unisono

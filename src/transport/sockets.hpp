@@ -1,0 +1,66 @@
+// The plain TCP sockets of one process on the loopback interface: one listener, and the connections that others opened to it until those
+// who want them come. For tests: nothing is encrypted, and whoever knows the token is let in.
+//
+// The lower of two ranks connects. Who says first what a connection is for need not wait for the other side to know of it: a connection
+// that comes early waits here, within a bound.
+//
+// Thread-safe. Its descriptor is readable when something that was armed has happened; rang() disarms it.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+
+#include "base/descriptor.hpp"
+#include "unisono/status.hpp"
+
+namespace unisono {
+
+// What a connection is for; both ends say the same. A value.
+struct SocketKey {
+  uint64_t token = 0;  // of the process that listens
+  uint64_t group = 0;
+  int32_t use = 0;
+  int32_t from = 0, to = 0;  // ranks; `from` connects
+
+  bool operator==(const SocketKey&) const = default;
+};
+
+class Sockets {
+ public:
+  static Result<std::unique_ptr<Sockets>> open(int64_t send_buffer_bytes);  // 0: as the kernel has it
+  Sockets(const Sockets&) = delete;
+
+  int port() const { return port_; }
+  Descriptor connect(int port) const;        // begins to; empty, with errno, when it cannot be
+  Descriptor arrived(const SocketKey& key);  // the connection that was opened for this; empty: not yet
+  void forget(uint64_t group);               // those that came and that nobody fetched
+
+  enum Event : uint32_t { readable = 1, writable = 2 };
+  void watch(int socket);                    // before it is armed; until it is closed
+  void arm(int socket, uint32_t events);     // once
+  void arm_listener() { arm(listener_.number(), readable); }
+  int descriptor() const { return epoll_.number(); }
+  void rang();
+  void close_in_child();
+
+ private:
+  struct Guest {
+    Descriptor socket;
+    SocketKey key;
+    size_t heard = 0;  // bytes of its key
+  };
+  explicit Sockets(int64_t send_buffer_bytes) : send_buffer_bytes_(send_buffer_bytes) {}
+  Status listen();
+  void prepare(int socket) const;
+  void welcome();
+
+  int64_t send_buffer_bytes_;
+  Descriptor listener_, epoll_;
+  int port_ = 0;
+  uint64_t token_ = 0;
+  std::mutex mutex_;
+  std::list<Guest> guests_;
+};
+
+}  // namespace unisono

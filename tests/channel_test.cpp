@@ -1,0 +1,208 @@
+// The ways between two ranks, turned by hand: whatever moves the bytes, what was posted arrives, whole and in order.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/support/machine.hpp"
+#include "transport/byte_ring.hpp"
+#include "transport/router.hpp"
+
+namespace unisono {
+namespace {
+
+using testing::Machine;
+using Bytes = std::vector<std::byte>;
+
+// Two ranks and the channels between them.
+class Two {
+ public:
+  explicit Two(const std::string& streams) : machine_(2) {
+    auto choice = StreamChoice::parse(streams);
+    EXPECT_TRUE(choice.ok()) << choice.status().text();
+    std::vector<Neighbour> neighbours = machine_.neighbours();
+    for (size_t rank = 0; rank < 2; ++rank) {
+      auto sockets = Sockets::open(choice->send_buffer_bytes);
+      EXPECT_TRUE(sockets.ok()) << sockets.status().text();
+      sockets_[rank] = std::move(*sockets);
+      neighbours[rank].port = sockets_[rank]->port();
+      neighbours[rank].token = 100 + rank;
+    }
+    for (size_t rank = 0; rank < 2; ++rank) {
+      lanes_[rank] = std::make_unique<Lanes>(machine_.layout, static_cast<int>(rank), neighbours);
+      lanes_[rank]->find(machine_.offsets);
+      routers_[rank] = std::make_unique<Router>(*lanes_[rank], *machine_.arenas[rank], LinkUse::steps, Ways{*choice, sockets_[rank].get()});
+      routers_[rank]->met(4711);
+      EXPECT_TRUE(channel(static_cast<int>(rank)).open().ok());
+    }
+  }
+  Router& router(int rank) { return *routers_[static_cast<size_t>(rank)]; }
+  Channel& channel(int rank) { return router(rank).to(1 - rank); }
+  Sockets& sockets(int rank) { return *sockets_[static_cast<size_t>(rank)]; }
+
+ private:
+  Machine machine_;
+  std::unique_ptr<Sockets> sockets_[2];
+  std::unique_ptr<Lanes> lanes_[2];
+  std::unique_ptr<Router> routers_[2];
+};
+
+Bytes random_bytes(std::mt19937& random, size_t count) {
+  Bytes bytes(count);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  return bytes;
+}
+
+// One direction: what its sender has posted, and how far its receiver has come.
+struct Direction {
+  std::deque<Bytes> bodies;  // posted; a deque, so that they stay where they are
+  Bytes all, got;
+  size_t landed = 0;         // of `got`
+};
+
+void post(Channel& channel, Direction& direction, std::mt19937& random) {
+  const Bytes head = random_bytes(random, random() % (Channel::most_head_bytes + 1));
+  direction.bodies.push_back(random_bytes(random, random() % 4 == 0 ? random() % 400'000 : random() % 50));
+  direction.all.insert(direction.all.end(), head.begin(), head.end());
+  direction.all.insert(direction.all.end(), direction.bodies.back().begin(), direction.bodies.back().end());
+  channel.post_send(head, direction.bodies.back());
+}
+
+// Receives in lengths of its own.
+bool receive(Channel& channel, Direction& direction, std::mt19937& random) {
+  bool moved = false;
+  if (!channel.receiving() && direction.landed < direction.all.size()) {
+    const size_t wanted = std::min<size_t>(1 + random() % 100'000, direction.all.size() - direction.landed);
+    direction.got.resize(direction.all.size());  // moves only while nothing is posted
+    channel.post_receive(std::span(direction.got).subspan(direction.landed, wanted));
+    direction.landed += wanted;
+    moved = true;
+  }
+  return channel.turn() || moved;
+}
+
+class EveryStream : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EveryStream, carries_what_is_posted_both_ways_whole_and_in_order) {
+  std::mt19937 random(7);
+  Two two(GetParam());
+  Direction directions[2];
+  constexpr int sends = 40;
+  for (int sent = 0; sent < sends; ++sent) {
+    for (int rank : {0, 1}) post(two.channel(rank), directions[rank], random);
+    for (int rank : {0, 1}) receive(two.channel(rank), directions[1 - rank], random);
+  }
+  // A rough stream may rest for a few turns, and the kernel may need a moment to carry bytes from one socket to the other.
+  for (int quiet = 0; quiet < 100'000;) {
+    bool moved = false;
+    for (int rank : {0, 1}) moved |= receive(two.channel(rank), directions[1 - rank], random);
+    const bool over = directions[0].landed == directions[0].all.size() && directions[1].landed == directions[1].all.size() &&
+                      !two.channel(0).receiving() && !two.channel(1).receiving();
+    if (over) break;
+    quiet = moved ? 0 : quiet + 1;
+  }
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(directions[rank].got, directions[rank].all) << "from rank " << rank;
+    EXPECT_EQ(two.channel(rank).sent(), static_cast<uint64_t>(sends));
+    EXPECT_FALSE(two.channel(rank).sending());
+    EXPECT_TRUE(two.channel(rank).state().ok()) << two.channel(rank).state().text();
+  }
+}
+
+// What was given up is its owner's again.
+TEST_P(EveryStream, writes_nothing_into_a_target_that_was_dropped) {
+  Two two(GetParam());
+  Bytes given(100, std::byte{1}), target(100, std::byte{7});
+  two.channel(0).post_receive(target);
+  two.channel(0).turn();
+  two.router(0).drop_unfinished();
+  two.channel(1).post_send({}, given);
+  for (int turns = 0; turns < 1000; ++turns)
+    for (int rank : {0, 1}) two.channel(rank).turn();
+  EXPECT_EQ(target, Bytes(100, std::byte{7}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, EveryStream, ::testing::Values("rings", "sockets", "sockets:4K", "rough:1", "rough:2"), [](const auto& info) {
+  std::string name = info.param;
+  for (char& letter : name)
+    if (letter == ':') letter = '_';
+  return name;
+});
+
+TEST(Channel, counts_a_send_when_all_of_it_has_left_its_place) {
+  Two two("rings");
+  Bytes long_body(ring_bytes + 1), short_body(1);
+  two.channel(0).post_send({}, long_body);
+  two.channel(0).post_send({}, short_body);
+  EXPECT_EQ(two.channel(0).posted(), 2u);
+  EXPECT_EQ(two.channel(0).sent(), 0u);
+  Bytes target(2);
+  two.channel(1).post_receive(target);
+  EXPECT_TRUE(two.channel(1).turn());
+  EXPECT_FALSE(two.channel(1).receiving());
+  EXPECT_TRUE(two.channel(0).turn());
+  EXPECT_EQ(two.channel(0).sent(), 2u);
+}
+
+TEST(RoughStream, falls_silent_and_says_nothing) {
+  Two two("rough:1,silent=10");
+  Bytes given(100, std::byte{1}), target(100, std::byte{7});
+  two.channel(0).post_send({}, given);
+  two.channel(1).post_receive(target);
+  for (int turns = 0; turns < 1000; ++turns)
+    for (int rank : {0, 1}) two.channel(rank).turn();
+  EXPECT_TRUE(two.channel(1).receiving());
+  EXPECT_TRUE(two.channel(1).state().ok());
+  EXPECT_EQ(std::count(target.begin(), target.end(), std::byte{1}), 10);
+}
+
+TEST(RoughStream, breaks_and_says_so) {
+  Two two("rough:1,broken=10");
+  Bytes given(100, std::byte{1}), target(100, std::byte{7});
+  two.channel(0).post_send({}, given);
+  two.channel(1).post_receive(target);
+  for (int turns = 0; turns < 1000; ++turns)
+    for (int rank : {0, 1}) two.channel(rank).turn();
+  EXPECT_EQ(two.channel(1).state().code(), ErrorCode::peer_lost);
+  EXPECT_EQ(std::count(target.begin(), target.end(), std::byte{1}), 10);
+}
+
+// Who was told of a connection by nobody is let in by nobody.
+TEST(Sockets, take_a_connection_only_for_what_it_was_opened_for) {
+  auto sockets = Sockets::open(0), other = Sockets::open(0);
+  ASSERT_TRUE(sockets.ok() && other.ok());
+  const SocketKey key{.token = 7, .group = 1, .use = 0, .from = 0, .to = 1};
+  auto knock = [&](const SocketKey& as) {
+    Descriptor socket = (*other)->connect((*sockets)->port());
+    EXPECT_TRUE(socket);
+    EXPECT_EQ(send(socket.number(), &as, sizeof(as), MSG_NOSIGNAL), static_cast<ssize_t>(sizeof(as)));
+    return socket;
+  };
+  std::vector<Descriptor> strangers;
+  for (SocketKey wrong : {SocketKey{8, 1, 0, 0, 1}, SocketKey{7, 2, 0, 0, 1}, SocketKey{7, 1, 1, 0, 1}, SocketKey{7, 1, 0, 2, 1}}) {
+    strangers.push_back(knock(wrong));
+    EXPECT_FALSE((*sockets)->arrived(key));
+  }
+  const Descriptor member = knock(key);
+  EXPECT_TRUE((*sockets)->arrived(key));
+  EXPECT_FALSE((*sockets)->arrived(key)) << "it was fetched";
+  EXPECT_TRUE((*sockets)->arrived({7, 2, 0, 0, 1})) << "who came early waits";
+}
+
+TEST(StreamChoice, reads_what_it_may_be_and_tells_of_the_rest) {
+  EXPECT_EQ(StreamChoice::parse("rings")->kind, StreamChoice::Kind::rings);
+  EXPECT_EQ(StreamChoice::parse("sockets:4K")->send_buffer_bytes, 4096);
+  EXPECT_EQ(StreamChoice::parse("rough:7,silent=100")->roughness, (Roughness{.seed = 7, .silent_after = 100}));
+  for (const char* wrong : {"", "ring", "rings:1", "sockets:x", "sockets:0", "rough:x", "rough:1,deaf=2", "rough:1,silent="}) {
+    const Status status = StreamChoice::parse(wrong).status();
+    EXPECT_EQ(status.code(), ErrorCode::init) << wrong;
+    EXPECT_NE(status.message().find("UNISONO_TEST_STREAMS"), std::string::npos) << status.text();
+  }
+}
+
+}  // namespace
+}  // namespace unisono
