@@ -111,10 +111,14 @@ bool call_fails_at(int nth, int count, const GroupCall& call) {
     for (int rank : {0, 1}) EXPECT_EQ(outcomes.of(rank).code, ErrorCode::ok) << outcomes.of(rank).text();
     return false;
   }
-  if (count == 1) EXPECT_EQ(stories[0].bad_alloc, 0) << "std::bad_alloc came out of the call instead of MemoryError";
+  if (count == 1) {
+    EXPECT_EQ(stories[0].bad_alloc, 0) << "std::bad_alloc came out of the call instead of MemoryError";
+  }
   const Outcome &lacking = outcomes.of(1), &other = outcomes.of(0);
   if (lacking.code != ErrorCode::ok || stories[0].bad_alloc) {  // where the library does without what it wanted, nothing needs to fail
-    if (!stories[0].bad_alloc) EXPECT_EQ(lacking.code, ErrorCode::memory) << lacking.text();
+    if (!stories[0].bad_alloc) {
+      EXPECT_EQ(lacking.code, ErrorCode::memory) << lacking.text();
+    }
     EXPECT_NE(other.code, ErrorCode::ok) << "rank 0 succeeded, while rank 1 got " << lacking.text();
   }
   EXPECT_NE(other.code, ErrorCode::timeout) << other.text();

@@ -3,27 +3,21 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <functional>
-#include <initializer_list>
-
 #include "algorithms/catalogue.hpp"
 #include "schedule/builder.hpp"
 #include "schedule/cost.hpp"
 #include "schedule/fingerprint.hpp"
 #include "schedule/text.hpp"
 #include "schedule/verify.hpp"
+#include "tests/support/schedules.hpp"
 
 namespace unisono {
 namespace {
 
-using Set = std::vector<Schedule>;
-
-Set schedules_of(Collective collective, std::string_view name, int ranks, int root = 0) {
-  Set set;
-  for (int rank = 0; rank < ranks; ++rank)
-    set.push_back(find_algorithm(collective, name)->generate({rank, ranks, root}));
-  return set;
-}
+using testing::expect_rejected;
+using testing::schedules_of;
+using testing::Set;
+using testing::written;
 
 void erase_step(Schedule& schedule, int step) { schedule.steps.erase(schedule.steps.begin() + step); }
 void insert_step(Schedule& schedule, int at, const Step& step) {
@@ -36,25 +30,6 @@ int find_step(const Schedule& schedule, StepKind kind) {
     if (schedule.steps[step].kind == kind) return static_cast<int>(step);
   ADD_FAILURE() << "no such step";
   return 0;
-}
-
-void expect_rejected(const Set& set, std::initializer_list<std::string_view> parts, VerifyOptions options = {}) {
-  const Status status = verify(set, options);
-  EXPECT_EQ(status.code(), ErrorCode::internal);
-  for (std::string_view part : parts)
-    EXPECT_NE(status.message().find(part), std::string::npos) << "wanted: " << part << "\nsaid: " << status.message();
-}
-
-// One schedule a rank, made by a function that writes it with a Builder.
-Set written(Collective collective, int ranks, const std::function<void(Builder&, int rank)>& write,
-            int stage_slots = 0) {
-  Set set;
-  for (int rank = 0; rank < ranks; ++rank) {
-    Builder plan(collective, "by_hand", {.rank = rank, .ranks = ranks});
-    write(plan, rank);
-    set.push_back(plan.finish(stage_slots));
-  }
-  return set;
 }
 
 TEST(Builder, a_rank_that_is_alone_stages_nothing_and_waits_for_nobody) {
@@ -332,22 +307,6 @@ TEST(Verify, a_barrier_that_can_be_left_early_is_rejected) {
   Set set = schedules_of(Collective::barrier, "direct", 3);
   set[0].steps[1].peer = 1;
   expect_rejected(set, {"barrier direct, rank 0 of 3", "it may leave the barrier before rank 2 has entered it"});
-}
-
-TEST(Verify, a_barrier_whose_last_round_is_missing_is_rejected) {
-  Set set = schedules_of(Collective::barrier, "dissemination", 5);
-  EXPECT_TRUE(verify(set).ok());
-  for (Schedule& schedule : set) schedule.steps.resize(schedule.steps.size() - 2);
-  expect_rejected(set, {"barrier dissemination, rank 1 of 5", "it may leave the barrier before rank 2 has entered it"});
-}
-
-TEST(Verify, a_message_of_nothing_is_received_as_one) {
-  Set set = schedules_of(Collective::all_gather, "ring", 2);
-  Set swapped = set;
-  swapped[0].steps[1].source = nothing;
-  expect_rejected(swapped, {"all_gather ring, rank 1 of 2", "rank 0 sent nothing where a chunk is awaited"});
-  set[1].steps[2].target = nothing;
-  expect_rejected(set, {"all_gather ring, rank 1 of 2", "rank 0 sent a chunk where nothing is awaited"});
 }
 
 TEST(Verify, schedules_that_do_not_belong_together_are_rejected) {

@@ -4,8 +4,8 @@
 // once and the rest later, so a send never holds up the receive after it.
 //
 // With several tiles in flight one channel carries frames of all of them, in the order in which their sender came to them, and a
-// receiver may need a later one first. It sets the others aside: they are of tiles that it has in flight itself, since a sender that is
-// in tile t has sent all of tile t - window.
+// receiver may need a later one first. It sets the others aside. A sender that is in tile t has sent all of tile t - window, so what
+// comes before a frame of a tile that this rank has in flight is of less than twice as many tiles as it has (schedule/play.hpp plays it).
 //
 // Contributions are scaled (premul_sum) when they are first copied, and averages divided at the end, since no single pass sees
 // them all.

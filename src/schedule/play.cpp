@@ -53,6 +53,7 @@ Player::Player(std::span<const CallSet> calls, const PlayOptions& options)
   if (tracks_order_) flag_knowledge_.resize(cells * max_flags * width);
   for (const CallSet& call : calls) messages_per_tile_ = std::max(messages_per_tile_, call.messages.all.size());
   posted_.resize(messages_per_tile_ * total_tiles_);
+  queues_.resize(static_cast<size_t>(ranks_) * ranks_);
   if (tracks_order_) message_knowledge_.resize(posted_.size() * width);
   for (const CallSet& call : calls) sums_per_tile_ = std::max({sums_per_tile_, ranks_, call.ranks[0].chunks});
   wanted_.resize(static_cast<size_t>(sums_per_tile_) * total_tiles_);

@@ -7,6 +7,9 @@
 //   - tile t + 1 performs step i after tile t has performed step i on this rank;
 //   - a call starts on a rank when that rank has finished the one before;
 //   - an await follows the publication of the same tile, a receive follows its send;
+//   - the messages from one rank to another lie in one queue, in the order in which their sender came to them, over all tiles and
+//     calls; a receive takes the one it is for and sets aside those before it, of at most 2·window tiles from the receiver's
+//     oldest on; or, without `sets_aside`, takes only the first;
 //   - with `announced`, a call returns, and writes output, only when everybody has entered it.
 // None of these depends on who happens to be faster: nothing that can happen is ever taken back, so one interleaving
 // finds a deadlock if any does, and two events that nothing orders are found in whichever order they are played.
@@ -45,6 +48,12 @@ class Player {
     Fingerprint content;
   };
 
+  struct Queued {
+    size_t message = 0;  // an index into posted_
+    int tile = 0;
+    bool taken = false;
+  };
+
   // Tiles and calls: play.cpp.
   Status advance(int strand, bool& moved);
   Status start_tile(int strand, bool& moved);
@@ -73,6 +82,9 @@ class Player {
   void await(int strand, const Step& step);
   void send(int strand, const Step& step);
   std::span<uint32_t> message_knowledge(size_t message);
+  bool within_reach(const Strand& strand, const Step& step) const;
+  std::vector<Queued>& queue(int from, int to) { return queues_[static_cast<size_t>(from * ranks_ + to)]; }
+  const std::vector<Queued>& queue(int from, int to) const { return queues_[static_cast<size_t>(from * ranks_ + to)]; }
   Status copy(int strand, const Step& step);
   Status take(int strand, const Step& step);
   Status reduce(int strand, const Step& step);
@@ -111,6 +123,7 @@ class Player {
   std::vector<uint32_t> flag_knowledge_;            // per rank, flag and tile: what a publication passes on
   std::vector<Posted> posted_;                      // per tile and message
   std::vector<uint32_t> message_knowledge_;         // likewise, what it passes on
+  std::vector<std::vector<Queued>> queues_;         // per sender and receiver: what was not taken, and what was behind such
   size_t messages_per_tile_ = 0;
   int sums_per_tile_ = 0;
   std::vector<Fingerprint> wanted_;     // per tile and chunk: the sum of everyone that outputs must hold

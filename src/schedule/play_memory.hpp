@@ -23,6 +23,7 @@ struct PlayOptions {
   bool in_place = false;         // output and input are the same memory where the collective allows it
   bool announced = false;        // calls are announced; see play.hpp
   bool canonical_order = false;  // additions must follow the canonical tree
+  bool sets_aside = true;        // messages that come before the one awaited; else they are taken in the order sent
   uint64_t seed = 0;             // of the fingerprints and, unless 0, of the interleaving
 };
 

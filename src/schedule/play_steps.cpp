@@ -29,10 +29,21 @@ bool Player::ready(const Strand& strand) const {
     return true;
   }
   const bool receives = step.kind == StepKind::receive || step.kind == StepKind::receive_reduce;
-  if (receives && !posted_[message_of(strand)].posted) return false;
+  if (receives && (!posted_[message_of(strand)].posted || !within_reach(strand, step))) return false;
   if (step.target.buffer == Buffer::none) return true;
   if (step.target.buffer == Buffer::output && !gate_open(call_of(strand.tile))) return false;
   return memory_[memory_.locate(strand.rank, strand.tile, step.target)].held == 0;
+}
+
+// Whether nothing lies before the message in its queue but what can be set aside.
+bool Player::within_reach(const Strand& strand, const Step& step) const {
+  const size_t wanted = message_of(strand);
+  const int oldest = call_of_rank_[strand.rank] * options_.tiles + tiles_finished_[strand.rank];
+  for (const Queued& queued : queue(step.peer, strand.rank)) {
+    if (queued.message == wanted) return true;
+    if (!queued.taken && (!options_.sets_aside || queued.tile >= oldest + 2 * options_.window)) return false;
+  }
+  return false;
 }
 
 Status Player::perform(int strand) {
@@ -101,6 +112,7 @@ void Player::send(int strand, const Step& step) {
     ++memory_[message.source].held;
   }
   ++me.open_sends;
+  queue(me.rank, step.peer).push_back({index, me.tile});
   if (tracks_order_) std::ranges::copy(clocks_.of(strand), message_knowledge(index).begin());
 }
 
@@ -113,6 +125,10 @@ Status Player::take(int strand, const Step& step) {
   const bool carries = message.source >= 0;
   if (carries) --memory_[message.source].held;
   --strands_[strand_of(step.peer, me.tile)].open_sends;
+  std::vector<Queued>& channel = queue(step.peer, me.rank);
+  std::ranges::find(channel, index, &Queued::message)->taken = true;
+  const auto first_left = std::ranges::find(channel, false, &Queued::taken);
+  channel.erase(channel.begin(), first_left);
   if (tracks_order_) clocks_.learn(strand, message_knowledge(index));
   if (carries != (step.target.buffer != Buffer::none))
     return fail(strand, fmt::format("rank {} sent {}", step.peer, carries ? "a chunk where nothing is awaited" : "nothing where a chunk is awaited"));

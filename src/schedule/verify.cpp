@@ -37,6 +37,7 @@ Status play_all_ways(std::span<const CallSet> calls, const VerifyOptions& option
                              .in_place = in_place,
                              .announced = options.announced,
                              .canonical_order = options.canonical_order,
+                             .sets_aside = options.sets_aside,
                              .seed = options.seed};
       RETURN_IF_ERROR(Player(calls, play).play());
     }

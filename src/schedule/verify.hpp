@@ -1,7 +1,8 @@
 // Proves a set of schedules before anybody trusts it with data.
 //
 //   - Every send has its receive, every await its publication, and nobody waits for ever: sends are posted and hold
-//     their source, and what writes there, or ends, waits for them.
+//     their source, and what writes there, or ends, waits for them. Messages from one rank to another lie in one queue, whatever
+//     tile and call they are of.
 //   - Every output chunk holds each contribution it should, exactly once; outputs that a rank does not have and inputs
 //     are never written; chunks only land in chunks of their length.
 //   - All ranks add in the same order, and in the canonical one where that is declared.
@@ -24,6 +25,7 @@ namespace unisono {
 struct VerifyOptions {
   bool canonical_order = false;  // additions must follow the canonical tree: pair neighbours, carry the odd one up
   bool announced = false;        // a call returns, and writes output, only when everybody has entered it
+  bool sets_aside = true;        // as the engine does: see play.hpp
   int max_window = 2;            // tiles in flight that are tried: 1 up to this
   uint64_t seed = 0;             // other fingerprints and, unless 0, another interleaving
 };
