@@ -83,6 +83,7 @@ class Player {
   void send(int strand, const Step& step);
   std::span<uint32_t> message_knowledge(size_t message);
   bool within_reach(const Strand& strand, const Step& step) const;
+  Status check_what_is_set_aside(int strand, const Step& step) const;
   std::vector<Queued>& queue(int from, int to) { return queues_[static_cast<size_t>(from * ranks_ + to)]; }
   const std::vector<Queued>& queue(int from, int to) const { return queues_[static_cast<size_t>(from * ranks_ + to)]; }
   Status copy(int strand, const Step& step);

@@ -35,15 +35,20 @@ bool Player::ready(const Strand& strand) const {
   return memory_[memory_.locate(strand.rank, strand.tile, step.target)].held == 0;
 }
 
-// Whether nothing lies before the message in its queue but what can be set aside.
 bool Player::within_reach(const Strand& strand, const Step& step) const {
-  const size_t wanted = message_of(strand);
-  const int oldest = call_of_rank_[strand.rank] * options_.tiles + tiles_finished_[strand.rank];
-  for (const Queued& queued : queue(step.peer, strand.rank)) {
-    if (queued.message == wanted) return true;
-    if (!queued.taken && (!options_.sets_aside || queued.tile >= oldest + 2 * options_.window)) return false;
+  return options_.sets_aside || queue(step.peer, strand.rank).front().message == message_of(strand);
+}
+
+// What lies before a message in its queue is set aside, and the engine believes only so much of it.
+Status Player::check_what_is_set_aside(int strand, const Step& step) const {
+  const Strand& me = strands_[strand];
+  const int oldest = call_of_rank_[me.rank] * options_.tiles + tiles_finished_[me.rank];
+  for (const Queued& queued : queue(step.peer, me.rank)) {
+    if (queued.message == message_of(me)) break;
+    if (!queued.taken && queued.tile >= oldest + 2 * options_.window)
+      return fail(strand, fmt::format("a message of tile {} comes before it, and tile {} is not finished", queued.tile, oldest));
   }
-  return false;
+  return Status::success();
 }
 
 Status Player::perform(int strand) {
@@ -122,6 +127,7 @@ Status Player::take(int strand, const Step& step) {
   const Strand& me = strands_[strand];
   const size_t index = message_of(me);
   const Posted& message = posted_[index];
+  RETURN_IF_ERROR(check_what_is_set_aside(strand, step));
   const bool carries = message.source >= 0;
   if (carries) --memory_[message.source].held;
   --strands_[strand_of(step.peer, me.tile)].open_sends;
