@@ -192,6 +192,7 @@ TEST(Letters, beyond_what_is_kept_wait_with_their_sender) {
     EXPECT_EQ(theirs, contents(other, me, 0, count));
     const auto over = std::count_if(sent.begin(), sent.end(), [](const WorkPtr& work) { return work->is_completed(); });
     EXPECT_LT(over, letters / 2) << "were sent though nobody has received any";
+    distributed::barrier({.group = world.group()});  // both have looked
     for (int number = 0; number < letters; ++number) {
       distributed::recv(view(theirs), other);
       ASSERT_EQ(theirs, contents(other, me, number, count)) << number;

@@ -45,7 +45,7 @@ TEST(Text, a_schedule_reads_as_written) {
             "    0  copy input[0] -> stage[0]\n"
             "    1  publish flag 0\n"
             "    2  await flag 0 of everyone\n"
-            "    3  reduce_peers input[0] + stage[0] of everyone -> output[0]\n");
+            "    3  reduce_peers input[0] + stage[0] of everyone -> output[0] scaling completing\n");
 }
 
 TEST(Text, every_kind_of_step_survives_a_round_trip) {
@@ -134,11 +134,11 @@ TEST(Verify, operands_of_different_length_are_rejected) {
 
 TEST(Verify, a_doubled_contribution_is_rejected) {
   const Set set = written(Collective::all_reduce, 2, [](Builder& plan, int rank) {
-    plan.copy(input(0), output(0));
-    plan.copy(input(0), scratch(0));
+    plan.contribute(input(0), scratch(0));
+    plan.copy(scratch(0), output(0));
     plan.send(1 - rank, scratch(0));
-    plan.receive_reduce(1 - rank, output(0));
-    if (rank == 1) plan.reduce(scratch(0), output(0));
+    plan.receive_reduce(1 - rank, output(0), rank == 0 ? Sum::complete : Sum::partial);
+    if (rank == 1) plan.reduce(scratch(0), output(0), Sum::complete);
   });
   expect_rejected(set, {"rank 1 of 2, at the end", "output[0] has the contribution of rank 1 twice"});
 }
@@ -147,7 +147,7 @@ TEST(Verify, a_missing_contribution_is_rejected) {
   Set set = schedules_of(Collective::all_reduce, "ring", 3);
   for (Schedule& schedule : set)
     for (Step& step : schedule.steps)
-      if (schedule.place.rank == 1 && step.kind == StepKind::receive_reduce) step.kind = StepKind::receive;
+      if (schedule.place.rank == 1 && step.kind == StepKind::receive_reduce) step.kind = StepKind::receive, step.completes = false;
   expect_rejected(set, {"at the end", "lacks the contribution of rank 1"});
 }
 
@@ -173,7 +173,7 @@ TEST(Verify, a_piece_that_was_added_to_is_rejected) {
     if (rank == 0) plan.send(1, input(0)), plan.send(1, input(0));
     if (rank == 1) plan.receive(0, output(0)), plan.receive_reduce(0, output(0));
   });
-  expect_rejected(set, {"rank 1 of 2, at the end", "output[0] does not hold what rank 0 gave in its input[0]"});
+  expect_rejected(set, {"rank 1 of 2, step 1", "a contribution is combined that was not scaled"});
 }
 
 TEST(Verify, two_ranks_that_wait_for_each_other_are_rejected) {
@@ -188,7 +188,7 @@ TEST(Verify, two_ranks_that_wait_for_each_other_are_rejected) {
 TEST(Verify, a_send_holds_its_source_until_it_is_taken) {
   // Each adds into the chunk that is on its way to the other: right if sends were buffered, a deadlock if not.
   const Set set = written(Collective::all_reduce, 2, [](Builder& plan, int rank) {
-    plan.copy(input(0), output(0));
+    plan.contribute(input(0), output(0));
     plan.send(1 - rank, output(0));
     plan.receive_reduce(1 - rank, output(0));
   });
@@ -295,10 +295,10 @@ TEST(Verify, an_order_that_is_not_the_canonical_one_is_rejected_where_that_is_de
 TEST(Verify, ranks_that_add_in_different_orders_are_rejected) {
   // Everybody sends to everybody, and adds the others in the order of their distance.
   const Set set = written(Collective::all_reduce, 3, [](Builder& plan, int rank) {
-    plan.copy(input(0), scratch(0));
-    plan.copy(input(0), output(0));
+    plan.contribute(input(0), scratch(0));
+    plan.copy(scratch(0), output(0));
     for (int distance : {1, 2}) plan.send((rank + distance) % 3, scratch(0));
-    for (int distance : {1, 2}) plan.receive_reduce((rank + distance) % 3, output(0));
+    for (int distance : {1, 2}) plan.receive_reduce((rank + distance) % 3, output(0), distance == 2 ? Sum::complete : Sum::partial);
   });
   expect_rejected(set, {"output[0] was added up in another order than on another rank"});
 }

@@ -20,12 +20,12 @@ Schedule ring_all_reduce(Place me) {
   if (me.ranks == 1)
     plan.reduce_peers(input(0), input(0), output(0));
   else
-    plan.copy(input(me.rank), output(me.rank));
+    plan.contribute(input(me.rank), output(me.rank));
   for (int round = 0; round < me.ranks - 1; ++round) {
     const int added = chunk_at(me.rank - round - 1, me);
     plan.send(right_of(me), output(chunk_at(me.rank - round, me)));
-    plan.copy(input(added), output(added));
-    plan.receive_reduce(left_of(me), output(added));
+    plan.contribute(input(added), output(added));
+    plan.receive_reduce(left_of(me), output(added), round == me.ranks - 2 ? Sum::complete : Sum::partial);
   }
   for (int round = 0; round < me.ranks - 1; ++round) {
     plan.send(right_of(me), output(chunk_at(me.rank + 1 - round, me)));
@@ -79,7 +79,7 @@ Schedule doubling_all_reduce(Place me) {
   }
   const int rounds = rounds_of(me);
   const auto sum_after = [&](int round) { return (rounds - round) % 2 == 0 ? output(0) : scratch(0); };
-  plan.copy(input(0), sum_after(0));
+  plan.contribute(input(0), sum_after(0));
   int round = 0;
   for (int full_size = 1; full_size < me.ranks; full_size *= 2) {
     const Block own = block_of(me, full_size), partners = block_beside(me, full_size);
@@ -88,7 +88,7 @@ Schedule doubling_all_reduce(Place me) {
       if (giver_to(taker, partners, own) == me.rank) plan.send(taker, sum_after(round));
     plan.copy(sum_after(round), sum_after(round + 1));
     ++round;
-    plan.receive_reduce(giver_to(me.rank, own, partners), sum_after(round));
+    plan.receive_reduce(giver_to(me.rank, own, partners), sum_after(round), round == rounds ? Sum::complete : Sum::partial);
   }
   return plan.finish();
 }

@@ -58,10 +58,10 @@ Schedule binomial_reduce(Place me) {
     return plan.finish();
   }
   const ChunkRef sum = me.rank == 0 && is_root(me) ? output(0) : scratch(0);
-  plan.copy(input(0), sum);
+  plan.contribute(input(0), sum);
   int block = 1;
   for (; block < me.ranks && me.rank % (2 * block) == 0; block *= 2)
-    if (me.rank + block < me.ranks) plan.receive_reduce(me.rank + block, sum);
+    if (me.rank + block < me.ranks) plan.receive_reduce(me.rank + block, sum, 2 * block >= me.ranks ? Sum::complete : Sum::partial);
   if (me.rank != 0) plan.send(me.rank - block, sum);
   if (me.root != 0 && me.rank == 0) plan.send(me.root, sum);
   if (me.root != 0 && is_root(me)) plan.receive(0, output(0));

@@ -37,12 +37,12 @@ Schedule ring_reduce_scatter(Place me) {
   Builder plan(Collective::reduce_scatter, "ring", me);
   if (me.ranks == 1) plan.reduce_peers(input(0), input(0), output(0));
   const auto sum_of = [&](int piece) { return piece == me.rank ? output(0) : scratch(piece); };
-  if (me.ranks > 1) plan.copy(input(left_of(me)), scratch(left_of(me)));
+  if (me.ranks > 1) plan.contribute(input(left_of(me)), scratch(left_of(me)));
   for (int round = 0; round < me.ranks - 1; ++round) {
     const int added = chunk_at(me.rank - round - 2, me);
     plan.send(right_of(me), scratch(chunk_at(me.rank - round - 1, me)));
-    plan.copy(input(added), sum_of(added));
-    plan.receive_reduce(left_of(me), sum_of(added));
+    plan.contribute(input(added), sum_of(added));
+    plan.receive_reduce(left_of(me), sum_of(added), added == me.rank ? Sum::complete : Sum::partial);
   }
   return plan.finish();
 }
@@ -56,12 +56,12 @@ Schedule pairwise_reduce_scatter(Place me) {
   if (me.ranks == 1)
     plan.reduce_peers(input(0), input(0), output(0));
   else
-    plan.copy(input(me.rank), output(0));
+    plan.contribute(input(me.rank), output(0));
   for (int distance = 1; distance < me.ranks; ++distance) {
     const int to = wrapped(me.rank + distance, me);
-    plan.copy(input(to), scratch(to));
+    plan.contribute(input(to), scratch(to));
     plan.send(to, scratch(to));
-    plan.receive_reduce(wrapped(me.rank - distance, me), output(0));
+    plan.receive_reduce(wrapped(me.rank - distance, me), output(0), distance == me.ranks - 1 ? Sum::complete : Sum::partial);
   }
   return plan.finish();
 }

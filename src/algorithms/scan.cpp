@@ -45,7 +45,7 @@ Schedule chain_scan(Place me) {
     plan.reduce_up_to(input(0), input(0), output(0));
     return plan.finish();
   }
-  plan.copy(input(0), output(0));
+  plan.contribute(input(0), output(0));
   if (me.rank > 0) plan.receive_reduce(me.rank - 1, output(0));
   if (me.rank + 1 < me.ranks) plan.send(me.rank + 1, output(0));
   return plan.finish();
@@ -57,7 +57,7 @@ Schedule chain_scan(Place me) {
 Schedule chain_exscan(Place me) {
   Builder plan(Collective::exscan, "chain", me);
   const bool passes_on = me.rank + 1 < me.ranks, next_passes_on = me.rank + 2 < me.ranks;
-  if (passes_on) plan.copy(input(0), scratch(0));
+  if (passes_on) plan.contribute(input(0), scratch(0));
   if (me.rank > 0) plan.receive(me.rank - 1, output(0));
   if (me.rank > 0 && passes_on) plan.receive_reduce(me.rank - 1, scratch(0));
   if (passes_on) plan.send(me.rank + 1, scratch(0));

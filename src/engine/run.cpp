@@ -105,7 +105,6 @@ Turn Run::turn() {
   if (oldest_ == tiles_ && sends_.empty() && pass_gate()) {
     if ((reads_peers_ || somebody_shows()) && somebody_gave_up(lanes_, call_of(word_))) return Turn::blocked;  // the group will say why
     if (!everybody_has_taken()) return progressed ? Turn::progressed : Turn::blocked;
-    if (uses_links_) finish_average();
     return Turn::done;
   }
   return progressed ? Turn::progressed : Turn::blocked;
@@ -275,7 +274,9 @@ bool Run::reduce_peers(const Step& step, int64_t tile) {
     reduce(call_->reduction(lanes_.members()), {.target = target.data,
                                                 .second_target = second ? second + done : nullptr,
                                                 .sources = sources,
-                                                .count = bytes / element_bytes(call_->dtype)});
+                                                .count = bytes / element_bytes(call_->dtype),
+                                                .contributions = step.scales,
+                                                .complete = step.completes});
     for (Stretch& stretch : stretches) stretch.drop(bytes);
     target.drop(bytes);
   }
@@ -302,7 +303,11 @@ bool Run::reduce_private_memory(const Step& step, int64_t tile) {
     in_step(own.from(done, bytes), target.from(done, bytes), [&](const std::byte* mine, std::byte* to, int64_t at, int64_t length) {
       for (int peer = 0; peer < combined; ++peer)
         sources[static_cast<size_t>(peer)] = peer == lanes_.me() ? mine : read_[static_cast<size_t>(peer)] + at;
-      reduce(call_->reduction(lanes_.members()), {.target = to, .sources = sources, .count = length / element_bytes(call_->dtype)});
+      reduce(call_->reduction(lanes_.members()), {.target = to,
+                                                  .sources = sources,
+                                                  .count = length / element_bytes(call_->dtype),
+                                                  .contributions = step.scales,
+                                                  .complete = step.completes});
     });
   }
   return true;

@@ -127,7 +127,6 @@ class Run {
   bool progress_sends();
   bool is_being_sent(const Stretch& target) const;
   void copy(const Step& step, int64_t tile);
-  void finish_average();
   bool fused_with_next(const Step& step, int64_t tile) const;
   const Step& step_at(int64_t index) const { return assignment_.schedule->steps[static_cast<size_t>(index)]; }
   int64_t& done_steps(int64_t tile) { return done_steps_[tile % max_window]; }

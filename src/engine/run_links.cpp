@@ -6,9 +6,6 @@
 // With several tiles in flight one channel carries frames of all of them, in the order in which their sender came to them, and a
 // receiver may need a later one first. It sets the others aside. A sender that is in tile t has sent all of tile t - window, so what
 // comes before a frame of a tile that this rank has in flight is of less than twice as many tiles as it has (schedule/play.hpp plays it).
-//
-// Contributions are scaled (premul_sum) when they are first copied, and averages divided at the end, since no single pass sees
-// them all.
 #include <fmt/core.h>
 
 #include <cstring>
@@ -73,7 +70,7 @@ void Run::add_received(const Step& step, std::byte* at, const std::byte* data, i
                                               .sources = step.peer < lanes_.me() ? peer_first : mine_first,
                                               .count = bytes / element_bytes(call_->dtype),
                                               .contributions = false,
-                                              .complete = false});
+                                              .complete = step.completes});
 }
 
 // What a step does with bytes that have come from its peer.
@@ -206,30 +203,17 @@ void Run::copy(const Step& step, int64_t tile) {
   if (step.kind == StepKind::reduce) {
     return in_step(source, target, [&](const std::byte* from, std::byte* to, int64_t, int64_t bytes) {
       const void* sources[] = {to, from};
-      unisono::reduce(reduction, {.target = to, .sources = sources, .count = bytes / element, .contributions = false, .complete = false});
+      unisono::reduce(reduction,
+                      {.target = to, .sources = sources, .count = bytes / element, .contributions = false, .complete = step.completes});
     });
   }
-  if (uses_links_ && cuts_of(call_->kind).reduces && step.source.buffer == Buffer::input) {
+  if (step.scales) {
     return in_step(source, target, [&](const std::byte* from, std::byte* to, int64_t, int64_t bytes) {
       const void* sources[] = {from};
       unisono::reduce(reduction, {.target = to, .sources = sources, .count = bytes / element, .complete = false});
     });
   }
   copy_bytes(target, source);
-}
-
-void Run::finish_average() {
-  bool has_result = cuts_of(call_->kind).reduces && (!cuts_of(call_->kind).rooted || lanes_.me() == call_->root);
-  if (!has_result || call_->op.kind != ReduceKind::avg) return;
-  const Stretch output = call_->output.whole();
-  in_step(output, output, [&](std::byte* data, std::byte*, int64_t, int64_t bytes) {
-    const void* sources[] = {data};
-    unisono::reduce(call_->reduction(lanes_.members()), {.target = data,
-                                                         .sources = sources,
-                                                         .count = bytes / element_bytes(call_->dtype),
-                                                         .contributions = false,
-                                                         .complete = true});
-  });
 }
 
 }  // namespace unisono

@@ -33,16 +33,20 @@ void Builder::send(int peer, ChunkRef source) { add({.kind = StepKind::send, .pe
 
 void Builder::receive(int peer, ChunkRef target) { add({.kind = StepKind::receive, .peer = peer, .target = target}); }
 
-void Builder::receive_reduce(int peer, ChunkRef target) {
-  add({.kind = StepKind::receive_reduce, .peer = peer, .target = target});
+void Builder::receive_reduce(int peer, ChunkRef target, Sum sum) {
+  add({.kind = StepKind::receive_reduce, .peer = peer, .target = target, .completes = sum == Sum::complete});
 }
 
 void Builder::copy(ChunkRef source, ChunkRef target) {
   add({.kind = StepKind::copy, .source = source, .target = target});
 }
 
-void Builder::reduce(ChunkRef source, ChunkRef target) {
-  add({.kind = StepKind::reduce, .source = source, .target = target});
+void Builder::contribute(ChunkRef source, ChunkRef target) {
+  add({.kind = StepKind::copy, .source = source, .target = target, .scales = true});
+}
+
+void Builder::reduce(ChunkRef source, ChunkRef target, Sum sum) {
+  add({.kind = StepKind::reduce, .source = source, .target = target, .completes = sum == Sum::complete});
 }
 
 void Builder::publish(int flag) { add({.kind = StepKind::publish, .flag = flag}); }
@@ -54,15 +58,15 @@ void Builder::read_peer(int peer, ChunkRef source, ChunkRef target) {
 }
 
 void Builder::reduce_peers(ChunkRef own, ChunkRef source, ChunkRef target) {
-  add({.kind = StepKind::reduce_peers, .source = source, .own = own, .target = target});
+  add({.kind = StepKind::reduce_peers, .source = source, .own = own, .target = target, .scales = true, .completes = true});
 }
 
 void Builder::reduce_up_to(ChunkRef own, ChunkRef source, ChunkRef target) {
-  add({.kind = StepKind::reduce_up_to, .source = source, .own = own, .target = target});
+  add({.kind = StepKind::reduce_up_to, .source = source, .own = own, .target = target, .scales = true});
 }
 
 void Builder::reduce_below(ChunkRef source, ChunkRef target) {
-  add({.kind = StepKind::reduce_below, .source = source, .target = target});
+  add({.kind = StepKind::reduce_below, .source = source, .target = target, .scales = true});
 }
 
 Schedule Builder::finish(int stage_slots) {

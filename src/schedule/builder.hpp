@@ -20,19 +20,22 @@ constexpr ChunkRef scratch(int chunk) { return {Buffer::scratch, chunk}; }
 constexpr ChunkRef stage(int slot) { return {Buffer::stage, slot}; }
 inline constexpr ChunkRef nothing{};  // what a message without bytes carries: that it was sent
 
+enum class Sum { partial, complete };  // whether everybody's part is in it
+
 class Builder {
  public:
   Builder(Collective collective, std::string_view algorithm, Place place, int chunks = 1);
 
   void send(int peer, ChunkRef source);
   void receive(int peer, ChunkRef target);
-  void receive_reduce(int peer, ChunkRef target);
+  void receive_reduce(int peer, ChunkRef target, Sum sum = Sum::partial);
   void copy(ChunkRef source, ChunkRef target);
-  void reduce(ChunkRef source, ChunkRef target);
+  void contribute(ChunkRef source, ChunkRef target);  // a copy of the input, as a part of a sum
+  void reduce(ChunkRef source, ChunkRef target, Sum sum = Sum::partial);
   void publish(int flag);
   void await(int peer, int flag);  // a rank, or `everyone`
   void read_peer(int peer, ChunkRef source, ChunkRef target);
-  void reduce_peers(ChunkRef own, ChunkRef source, ChunkRef target);
+  void reduce_peers(ChunkRef own, ChunkRef source, ChunkRef target);  // of what everybody gave: complete
   void reduce_up_to(ChunkRef own, ChunkRef source, ChunkRef target);
   void reduce_below(ChunkRef source, ChunkRef target);
 

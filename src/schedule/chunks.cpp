@@ -117,6 +117,8 @@ bool has_root(Collective collective) {
   return layout.input_at == At::root || layout.output_at == At::root;
 }
 
+bool adds_everyone(Collective collective) { return layout_of(collective).adds == Adds::everyone; }
+
 bool adds(Collective collective) { return layout_of(collective).adds != Adds::none; }
 
 }  // namespace unisono

@@ -8,10 +8,14 @@
 
 namespace unisono {
 
+// How far a part of a sum has come; see step.hpp.
+enum class Part : uint8_t { given, scaled, complete };
+
 struct Fingerprint {
   uint64_t sum = 0;
   uint64_t tree = 0;  // 0: nothing was ever written here
   int length = -1;    // length class of what is held, as in chunks.hpp
+  Part part = Part::given;
 
   bool empty() const { return tree == 0; }
 };
@@ -30,7 +34,7 @@ constexpr Fingerprint leaf(uint64_t seed, uint64_t origin, int length) {
 }
 
 constexpr Fingerprint combine(const Fingerprint& lower, const Fingerprint& upper) {
-  return {lower.sum + upper.sum, scramble(lower.tree ^ scramble(upper.tree)) | 1, lower.length};
+  return {lower.sum + upper.sum, scramble(lower.tree ^ scramble(upper.tree)) | 1, lower.length, lower.part};
 }
 
 // The canonical tree: pair neighbours, carry the odd one up. Overwrites `parts`, which must not be empty.

@@ -91,6 +91,8 @@ class Player {
   Status reduce(int strand, const Step& step);
   Status read_peer(int strand, const Step& step);
   Status reduce_peers(int strand, const Step& step);
+  Status scale(int strand, Fingerprint& content, ChunkRef where) const;
+  Status check_parts(int strand, std::span<const Fingerprint> operands) const;
   Status add_to_target(int strand, const Step& step, const Fingerprint& addend);
   Status read(int strand, ChunkRef chunk, Fingerprint& content);
   Status read_remote(int strand, int peer, ChunkRef chunk, Fingerprint& content);

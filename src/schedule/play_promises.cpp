@@ -52,6 +52,10 @@ Status Player::check_sum(int strand, ChunkRef output, const Origin& origin) {
     return fail(strand, fmt::format("{} {}", text_of(output), wrong_sum(me.tile, origin.chunk, content.sum - wanted.sum)));
   if (options_.canonical_order && content.tree != wanted.tree)
     return fail(strand, fmt::format("{} was not added up in the canonical order", text_of(output)));
+  if (content.part == Part::given) return fail(strand, fmt::format("{} was not scaled", text_of(output)));
+  const bool everybodys = adds_everyone(schedule_of(me).collective);
+  if (everybodys != (content.part == Part::complete))
+    return fail(strand, fmt::format("{} was {}", text_of(output), everybodys ? "not completed" : "completed, and means another number of ranks on each"));
   if (origin.ranks < ranks_) return Status::success();  // no other rank has this sum
   // Where no order is declared, the first rank to finish sets it for the others.
   uint64_t& agreed = agreed_trees_[static_cast<size_t>(me.tile) * sums_per_tile_ + origin.chunk];

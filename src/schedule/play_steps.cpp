@@ -150,7 +150,23 @@ Status Player::copy(int strand, const Step& step) {
   RETURN_IF_ERROR(read(strand, step.source, content));
   const bool onto_itself =
       memory_.locate(me.rank, me.tile, step.source) == memory_.locate(me.rank, me.tile, step.target);
-  return onto_itself ? Status::success() : write(strand, step.target, content);
+  if (step.scales) RETURN_IF_ERROR(scale(strand, content, step.source));
+  return onto_itself && !step.scales ? Status::success() : write(strand, step.target, content);
+}
+
+Status Player::scale(int strand, Fingerprint& content, ChunkRef where) const {
+  if (content.part != Part::given) return fail(strand, fmt::format("{} was scaled before", text_of(where)));
+  content.part = Part::scaled;
+  return Status::success();
+}
+
+// Only what was scaled can be combined, and nothing can be with what is complete.
+Status Player::check_parts(int strand, std::span<const Fingerprint> operands) const {
+  for (const Fingerprint& operand : operands) {
+    if (operand.part == Part::given) return fail(strand, "a contribution is combined that was not scaled");
+    if (operand.part == Part::complete) return fail(strand, "a sum is combined that was completed before");
+  }
+  return Status::success();
 }
 
 Status Player::reduce(int strand, const Step& step) {
@@ -163,8 +179,12 @@ Status Player::add_to_target(int strand, const Step& step, const Fingerprint& ad
   Fingerprint target;
   RETURN_IF_ERROR(read(strand, step.target, target));
   if (target.length != addend.length) return fail(strand, "the two operands are chunks of different length");
+  const Fingerprint both[] = {target, addend};
+  RETURN_IF_ERROR(check_parts(strand, both));
   const bool peer_first = step.kind == StepKind::receive_reduce && step.peer < strands_[strand].rank;
-  return write(strand, step.target, peer_first ? combine(addend, target) : combine(target, addend));
+  Fingerprint sum = peer_first ? combine(addend, target) : combine(target, addend);
+  if (step.completes) sum.part = Part::complete;
+  return write(strand, step.target, sum);
 }
 
 Status Player::read_peer(int strand, const Step& step) {
@@ -183,7 +203,12 @@ Status Player::reduce_peers(int strand, const Step& step) {
     if (operands_[peer].length != operands_[reference].length)
       return fail(strand, fmt::format("what rank {} gives is a chunk of different length", peer));
   }
-  return write(strand, step.target, combine_canonically(operands_));
+  if (step.scales)
+    for (Fingerprint& operand : operands_) RETURN_IF_ERROR(scale(strand, operand, step.source));
+  RETURN_IF_ERROR(check_parts(strand, operands_));
+  Fingerprint sum = combine_canonically(operands_);
+  if (step.completes) sum.part = Part::complete;
+  return write(strand, step.target, sum);
 }
 
 Status Player::read(int strand, ChunkRef chunk, Fingerprint& content) {

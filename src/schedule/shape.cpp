@@ -41,6 +41,7 @@ class StepCheck {
       : all_ranks_(all_ranks), schedule_(all_ranks[rank]), index_(step), step_(schedule_.steps[step]) {}
 
   Status check() const {
+    RETURN_IF_ERROR(check_marks());
     switch (step_.kind) {
       case StepKind::send:
         RETURN_IF_ERROR(check_one_peer());
@@ -74,6 +75,14 @@ class StepCheck {
  private:
   int me() const { return schedule_.place.rank; }
   Status fail(const std::string& reason) const { return broken(schedule_, index_, reason); }
+
+  Status check_marks() const {
+    const bool combines = combines_ranks(step_.kind) || step_.kind == StepKind::reduce || step_.kind == StepKind::receive_reduce;
+    if (step_.scales && !combines_ranks(step_.kind) && step_.kind != StepKind::copy) return fail("this step takes nothing as it was given");
+    if (step_.completes && !combines) return fail("this step combines nothing that could be complete");
+    if ((step_.scales || step_.completes) && !adds(schedule_.collective)) return fail("nothing is added up in this collective");
+    return Status::success();
+  }
 
   Status check_one_peer() const {
     if (step_.peer < 0 || step_.peer >= schedule_.place.ranks) return fail("this step needs one peer of the group");

@@ -26,8 +26,9 @@ struct ChunkRef {
 // Sends are posted: the next step may start at once. A send holds its source until the peer has taken it; a step that
 // writes that chunk, and the end of the schedule, wait for it. Everything else happens in the order written.
 // The messages between two ranks are matched in the order written, tile by tile. A schedule publishes a flag once.
-// Where sums travel over links, a contribution enters them by a copy from the input, which scales it if the operation
-// asks for that; what is sent and received is never the input itself. A message may carry nothing; it is received as one that does.
+// A contribution to a sum is scaled once, if the operation asks for that (premul_sum): where it is copied from the input to travel, or
+// where it is combined with others as it was given. A sum is completed once, when it has everybody's contribution (avg divides it).
+// What is sent and received in a sum is never the input itself. A message may carry nothing; it is received as one that does.
 enum class StepKind : uint8_t {
   send,            // source → peer
   receive,         // peer → target
@@ -49,6 +50,8 @@ struct Step {
   ChunkRef own = {};
   ChunkRef target = {};
   int flag = 0;
+  bool scales = false;     // copies and combinations: the operands are as they were given
+  bool completes = false;  // combinations: the result has everybody's part
 
   bool operator==(const Step&) const = default;
 };

@@ -35,6 +35,13 @@ constexpr StepPattern step_patterns[] = {
     {StepKind::reduce_below, "reduce_below", "{source} of lower ranks -> {target}"},
 };
 
+// What may stand at the end of a step.
+struct Mark {
+  std::string_view word;
+  bool Step::*field;
+};
+constexpr Mark marks[] = {{"scaling", &Step::scales}, {"completing", &Step::completes}};
+
 constexpr std::string_view header_pattern =
     "schedule {collective} {algorithm} rank {rank} of {ranks} root {root} chunks {chunks} "
     "stage_slots {stage_slots} scratch_chunks {scratch_chunks}";
@@ -139,10 +146,16 @@ Status read_step(int line, std::span<const std::string_view> words, Schedule& sc
       return unexpected(line, fmt::format("step {}", schedule.steps.size()), words.front());
     words = words.subspan(1);
   }
+  Step step{.kind = StepKind::copy};
+  for (auto mark = std::rbegin(marks); mark != std::rend(marks); ++mark)
+    if (!words.empty() && words.back() == mark->word) {
+      step.*mark->field = true;
+      words = words.first(words.size() - 1);
+    }
   const std::string_view name = words.empty() ? "" : words.front();
   for (const StepPattern& row : step_patterns) {
     if (row.name != name) continue;
-    Step step{.kind = row.kind};
+    step.kind = row.kind;
     RETURN_IF_ERROR(match(line, row.pattern, words.subspan(1), [&](std::string_view field, std::string_view word) {
       return read_step_field(step, field, word);
     }));
@@ -166,6 +179,8 @@ std::string text_of(const Step& step) {
   std::string text(name_of(step.kind));
   for (std::string_view part : words_of(step_patterns[static_cast<size_t>(step.kind)].pattern))
     text += part.front() == '{' ? " " + field_text(step, part) : fmt::format(" {}", part);
+  for (const auto& [word, field] : marks)
+    if (step.*field) text += fmt::format(" {}", word);
   return text;
 }
 
