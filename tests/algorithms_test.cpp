@@ -108,7 +108,7 @@ TEST(EveryAlgorithm, uses_what_it_says_it_needs) {
         if (step.kind == StepKind::send) used = used | Need::links;
         if (step.kind == StepKind::publish) used = used | Need::peer_memory;
         const bool reads = step.kind == StepKind::read_peer || combines_ranks(step.kind);
-        if (reads && step.source.buffer != Buffer::stage) used = used | Need::peer_reads;
+        if (reads && step.source.buffer != Buffer::stage && step.source.buffer != Buffer::gathered) used = used | Need::peer_reads;
       }
     EXPECT_EQ(used, algorithm.need);
   });
@@ -185,6 +185,11 @@ TEST(EveryAlgorithm, takes_the_rounds_that_its_description_says) {
   EXPECT_EQ(rounds(Collective::broadcast, "direct_read", 8), 2);
   EXPECT_EQ(rounds(Collective::scan, "direct", 8), 1);
   EXPECT_EQ(rounds(Collective::exscan, "direct", 8), 1);
+  EXPECT_EQ(rounds(Collective::all_reduce, "collecting", 8), 2);
+  EXPECT_EQ(rounds(Collective::reduce_scatter, "collecting", 8), 1);
+  EXPECT_EQ(rounds(Collective::reduce, "collecting", 8), 2);
+  EXPECT_EQ(rounds(Collective::scan, "collecting", 8), 1);
+  EXPECT_EQ(rounds(Collective::exscan, "collecting", 8), 1);
   EXPECT_EQ(rounds(Collective::barrier, "direct", 8), 1);
   EXPECT_EQ(rounds(Collective::barrier, "dissemination", 8), 3);
 }

@@ -246,12 +246,19 @@ TEST(SameBits, change_no_choice_on_one_machine) {
         }
 }
 
-TEST(SameBits, over_links_take_doubling_where_it_rounds_nothing_on_the_way) {
+TEST(SameBits, over_links_take_doubling_where_it_rounds_nothing_on_the_way_and_else_collect) {
   Planner planner;
-  Query query{.collective = Collective::all_reduce, .ranks = 4, .bytes = 1_MiB, .neighbours = false, .order = Order::hops};
+  Query query{.collective = Collective::all_reduce, .ranks = 4, .bytes = 1_KiB, .neighbours = false, .order = Order::hops};
   EXPECT_EQ(planner.plan(query).value()->algorithm->name, "doubling");
+  query.bytes = 1_MiB;
+  EXPECT_EQ(planner.plan(query).value()->algorithm->name, "collecting");
   query.order = Order::tree;
-  EXPECT_EQ(planner.plan(query).status().code(), ErrorCode::argument);
+  for (Collective collective : {Collective::all_reduce, Collective::reduce_scatter, Collective::reduce, Collective::scan, Collective::exscan})
+    for (int64_t bytes : {int64_t{0}, 1_KiB, 1_MiB}) {
+      query.collective = collective;
+      query.bytes = bytes;
+      EXPECT_EQ(planner.plan(query).value()->algorithm->name, "collecting") << name_of(collective);
+    }
 }
 
 TEST(SameBits, asked_for_by_some_ranks_only_are_a_mismatch) {

@@ -41,7 +41,7 @@ TEST(Builder, a_rank_that_is_alone_stages_nothing_and_waits_for_nobody) {
 
 TEST(Text, a_schedule_reads_as_written) {
   EXPECT_EQ(text_of(find_algorithm(Collective::all_reduce, "one_shot")->generate({0, 2, 0})),
-            "schedule all_reduce one_shot rank 0 of 2 root 0 chunks 1 stage_slots 1 scratch_chunks 0\n"
+            "schedule all_reduce one_shot rank 0 of 2 root 0 chunks 1 stage_slots 1 scratch_chunks 0 gathered_chunks 0\n"
             "    0  copy input[0] -> stage[0]\n"
             "    1  publish flag 0\n"
             "    2  await flag 0 of everyone\n"
@@ -70,14 +70,14 @@ TEST(Text, every_kind_of_step_survives_a_round_trip) {
 
 TEST(Text, numbers_comments_and_blank_lines_may_be_left_out_or_put_in) {
   const Result<Schedule> schedule = schedule_from(
-      "# a barrier\n\nschedule barrier direct rank 0 of 2 root 0 chunks 1 stage_slots 0 scratch_chunks 0\n"
+      "# a barrier\n\nschedule barrier direct rank 0 of 2 root 0 chunks 1 stage_slots 0 scratch_chunks 0 gathered_chunks 0\n"
       "publish flag 0\n   # then\nawait flag 0 of everyone");
   ASSERT_TRUE(schedule.ok()) << schedule.status().text();
   EXPECT_EQ(schedule.value(), find_algorithm(Collective::barrier, "direct")->generate({0, 2, 0}));
 }
 
 TEST(Text, errors_name_the_line_and_what_was_expected_there) {
-  const std::string header = "schedule all_reduce ring rank 0 of 2 root 0 chunks 2 stage_slots 0 scratch_chunks 0\n";
+  const std::string header = "schedule all_reduce ring rank 0 of 2 root 0 chunks 2 stage_slots 0 scratch_chunks 0 gathered_chunks 0\n";
   const auto error = [](const std::string& text) { return schedule_from(text).status().text(); };
   EXPECT_EQ(error(""), "ArgumentError: line 1: expected \"schedule\", found the end of the line");
   EXPECT_EQ(error("schedule some_reduce"),
@@ -278,12 +278,6 @@ TEST(Verify, an_input_that_is_written_is_rejected) {
   Set set = schedules_of(Collective::all_reduce, "one_shot", 2);
   set[0].steps[3].target = input(0);
   expect_rejected(set, {"rank 0 of 2, step 3", "the input is never written"});
-}
-
-TEST(Verify, a_contribution_that_is_sent_uncopied_is_rejected) {
-  Set set = schedules_of(Collective::all_reduce, "ring", 2);
-  set[0].steps[1].source = input(0);
-  expect_rejected(set, {"rank 0 of 2, step 1", "a contribution to a sum is copied before it is sent"});
 }
 
 TEST(Verify, an_order_that_is_not_the_canonical_one_is_rejected_where_that_is_declared) {

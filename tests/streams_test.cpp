@@ -35,7 +35,7 @@ Worlds with_streams(const std::vector<int>& sizes, const std::string& streams, s
 class Streams : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Streams, carry_every_collective) {
-  for (size_t plan : {0, 1}) {
+  for (size_t plan : {0, 1, 2}) {
     SCOPED_TRACE(links_plan(plan));
     for (int size : {2, 3}) {
       const Extent extent{.ranks = size, .largest_bytes = 600'000, .every = scale() == Scale::full ? 3 : 29};

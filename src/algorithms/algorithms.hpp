@@ -12,6 +12,7 @@ Schedule two_shot_all_reduce(Place me);
 Schedule two_shot_direct_all_reduce(Place me);
 Schedule ring_all_reduce(Place me);
 Schedule doubling_all_reduce(Place me);
+Schedule collecting_all_reduce(Place me);
 
 // all_gather.cpp
 Schedule direct_all_gather(Place me);
@@ -24,11 +25,13 @@ Schedule direct_reduce_scatter(Place me);
 Schedule direct_read_reduce_scatter(Place me);
 Schedule ring_reduce_scatter(Place me);
 Schedule pairwise_reduce_scatter(Place me);
+Schedule collecting_reduce_scatter(Place me);
 
 // reduce.cpp
 Schedule direct_reduce(Place me);
 Schedule two_shot_reduce(Place me);
 Schedule binomial_reduce(Place me);
+Schedule collecting_reduce(Place me);
 
 // broadcast.cpp
 Schedule direct_broadcast(Place me);
@@ -55,7 +58,9 @@ Schedule pairwise_all_to_all(Place me);
 Schedule direct_scan(Place me);
 Schedule direct_exscan(Place me);
 Schedule chain_scan(Place me);
+Schedule collecting_scan(Place me);
 Schedule chain_exscan(Place me);
+Schedule collecting_exscan(Place me);
 
 // barrier.cpp
 Schedule direct_barrier(Place me);

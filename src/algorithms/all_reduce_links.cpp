@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "algorithms/algorithms.hpp"
+#include "algorithms/collect.hpp"
 #include "algorithms/neighbours.hpp"
 #include "schedule/builder.hpp"
 
@@ -31,6 +32,22 @@ Schedule ring_all_reduce(Place me) {
     plan.send(right_of(me), output(chunk_at(me.rank + 1 - round, me)));
     plan.receive(left_of(me), output(chunk_at(me.rank - round, me)));
   }
+  return plan.finish();
+}
+
+// Collecting all_reduce: rank r owns chunk r.
+//
+//   phase 1  give every chunk to its owner, who adds all contributions in one pass
+//   phase 2  owners give the sums to everybody
+//
+// Rounds: 2.  Sent per rank: 2(n-1)/n of the data, in messages to everybody. Nothing is rounded on the way: every dtype keeps the bits
+// of one pass.
+Schedule collecting_all_reduce(Place me) {
+  Builder plan(Collective::all_reduce, "collecting", me, /*chunks=*/me.ranks);
+  const int mine = me.rank;
+  collect(plan, me, output(mine));
+  for_each_peer(me, [&](int peer) { plan.send(peer, output(mine)); });
+  for_each_peer(me, [&](int owner) { plan.receive(owner, output(owner)); });
   return plan.finish();
 }
 

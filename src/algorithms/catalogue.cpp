@@ -26,6 +26,8 @@ constexpr Algorithm algorithms[] = {
      "Slices go round and are added to, then round again: 2(n-1) rounds, fewest bytes sent."},
     {all_reduce, "doubling", Path::schedule, doubling_all_reduce, Need::links, Order::hops,
      "Blocks of ranks exchange their sums and double: log2 n rounds, all data sent in each."},
+    {all_reduce, "collecting", Path::schedule, collecting_all_reduce, Need::links, Order::tree,
+     "The owner of each slice collects everybody's part, adds once, and gives the sum to all: two rounds, nothing rounded on the way."},
 
     {all_gather, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody leaves its piece beside its flag and reads everybody's; hand-written."},
@@ -52,6 +54,8 @@ constexpr Algorithm algorithms[] = {
      "Pieces go round, are added to, and end at their owner: n-1 rounds."},
     {reduce_scatter, "pairwise", Path::schedule, pairwise_reduce_scatter, Need::links, Order::own,
      "Everybody sends each rank its piece and adds what comes: n-1 rounds that do not wait for each other."},
+    {reduce_scatter, "collecting", Path::schedule, collecting_reduce_scatter, Need::links, Order::tree,
+     "The owner of each piece collects everybody's part and adds once: one round, nothing rounded on the way."},
 
     {reduce, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody leaves its data beside its flag, the root adds it up; hand-written."},
@@ -63,6 +67,8 @@ constexpr Algorithm algorithms[] = {
      "Each rank adds up its slice and the root collects the slices: two rounds."},
     {reduce, "binomial", Path::schedule, binomial_reduce, Need::links, Order::hops,
      "Of two blocks of ranks the upper gives its sum to the lower: log2 n rounds."},
+    {reduce, "collecting", Path::schedule, collecting_reduce, Need::links, Order::tree,
+     "The owner of each slice collects everybody's part and adds once, and the root collects the sums: two rounds, nothing rounded on the way."},
 
     {scatter, "slot", Path::slot, nullptr, memory, Order::tree,
      "The root leaves the pieces beside its flag, each rank reads its own; hand-written."},
@@ -118,6 +124,8 @@ constexpr Algorithm algorithms[] = {
      "Everybody shows its data and adds up that of the ranks up to itself: one round, the last reads n-1 times the data."},
     {scan, "chain", Path::schedule, chain_scan, Need::links, Order::own,
      "The sum goes from rank to rank, and each adds its own: n-1 rounds."},
+    {scan, "collecting", Path::schedule, collecting_scan, Need::links, Order::tree,
+     "Everybody collects the data of all lower ranks and adds once: one round, nothing rounded on the way."},
 
     {exscan, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody leaves its data beside its flag and adds up that of the ranks below itself; hand-written."},
@@ -127,6 +135,8 @@ constexpr Algorithm algorithms[] = {
      "Everybody shows its data and adds up that of the ranks below itself: one round, the last reads n-1 times the data."},
     {exscan, "chain", Path::schedule, chain_exscan, Need::links, Order::own,
      "The sum goes from rank to rank, to be kept and to be added to: n-1 rounds."},
+    {exscan, "collecting", Path::schedule, collecting_exscan, Need::links, Order::tree,
+     "Everybody collects the data of all lower ranks and adds once: one round, nothing rounded on the way."},
 
     {barrier, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody raises its flag and waits for everybody's; hand-written."},

@@ -1,5 +1,6 @@
 // reduce: the root gets the sum of everybody's data.
 #include "algorithms/algorithms.hpp"
+#include "algorithms/collect.hpp"
 #include "algorithms/neighbours.hpp"
 #include "schedule/builder.hpp"
 
@@ -65,6 +66,22 @@ Schedule binomial_reduce(Place me) {
   if (me.rank != 0) plan.send(me.rank - block, sum);
   if (me.root != 0 && me.rank == 0) plan.send(me.root, sum);
   if (me.root != 0 && is_root(me)) plan.receive(0, output(0));
+  return plan.finish();
+}
+
+// Collecting reduce: as collecting all_reduce, but the owners give their sums to the root alone.
+//
+// Rounds: 2.  Sent per rank: the data, once.  Nothing is rounded on the way: every dtype keeps the bits of one pass.
+Schedule collecting_reduce(Place me) {
+  Builder plan(Collective::reduce, "collecting", me, /*chunks=*/me.ranks);
+  const int mine = me.rank;
+  if (is_root(me)) {
+    collect(plan, me, output(mine));
+    for_each_peer(me, [&](int owner) { plan.receive(owner, output(owner)); });
+  } else {
+    collect(plan, me, scratch(mine));
+    plan.send(me.root, scratch(mine));
+  }
   return plan.finish();
 }
 

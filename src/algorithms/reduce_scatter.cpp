@@ -1,5 +1,6 @@
 // reduce_scatter: rank r gets the sum of everybody's piece r.
 #include "algorithms/algorithms.hpp"
+#include "algorithms/collect.hpp"
 #include "algorithms/neighbours.hpp"
 #include "schedule/builder.hpp"
 
@@ -63,6 +64,15 @@ Schedule pairwise_reduce_scatter(Place me) {
     plan.send(to, scratch(to));
     plan.receive_reduce(wrapped(me.rank - distance, me), output(0), distance == me.ranks - 1 ? Sum::complete : Sum::partial);
   }
+  return plan.finish();
+}
+
+// Collecting reduce_scatter: give every piece to its owner, who adds all contributions in one pass.
+//
+// Rounds: 1.  Sent per rank: n-1 pieces.  Nothing is rounded on the way: every dtype keeps the bits of one pass.
+Schedule collecting_reduce_scatter(Place me) {
+  Builder plan(Collective::reduce_scatter, "collecting", me);
+  collect(plan, me, output(0));
   return plan.finish();
 }
 

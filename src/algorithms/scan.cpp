@@ -51,6 +51,35 @@ Schedule chain_scan(Place me) {
   return plan.finish();
 }
 
+namespace {
+
+void collect_from_lower_ranks(Builder& plan, const Place& me) {
+  for (int peer = me.rank + 1; peer < me.ranks; ++peer) plan.send(peer, input(0));
+  for (int peer = me.rank - 1; peer >= 0; --peer) plan.receive(peer, gathered(peer));
+}
+
+}  // namespace
+
+// Collecting scan: everybody gives its data to all higher ranks, and adds up all that it has in one pass.
+//
+// Rounds: 1.  Sent by rank r: n-1-r times the data.  Every dtype keeps the bits of one pass.
+Schedule collecting_scan(Place me) {
+  Builder plan(Collective::scan, "collecting", me);
+  collect_from_lower_ranks(plan, me);
+  plan.reduce_up_to(input(0), all_gathered, output(0));
+  return plan.finish();
+}
+
+// Collecting exscan: the same without your own data.
+//
+// Rounds: 1.  Sent by rank r: n-1-r times the data.
+Schedule collecting_exscan(Place me) {
+  Builder plan(Collective::exscan, "collecting", me);
+  collect_from_lower_ranks(plan, me);
+  if (me.rank > 0) plan.reduce_below(all_gathered, output(0));
+  return plan.finish();
+}
+
 // Chain exscan: the same, one rank behind.
 //
 // Rounds: n-1.  Sent per rank: the data, twice: once to be kept, and once to be added to and passed on.

@@ -8,6 +8,8 @@
 #include <cstring>
 
 #include "base/check.hpp"
+#include "schedule/builder.hpp"
+#include "schedule/chunks.hpp"
 #include "transport/peer_memory.hpp"
 
 namespace unisono {
@@ -20,7 +22,8 @@ bool uses_link(StepKind kind) {
 }
 
 bool reads_private_memory(const Step& step) {
-  return (step.kind == StepKind::read_peer || combines_ranks(step.kind)) && step.source.buffer != Buffer::stage;
+  return (step.kind == StepKind::read_peer || combines_ranks(step.kind)) && step.source.buffer != Buffer::stage &&
+         step.source.buffer != Buffer::gathered;
 }
 
 // No result is written, and nothing of a peer's is read, before everybody is known to be in this very call. A flag does not
@@ -67,7 +70,7 @@ Status Run::prepare(const Call& call, const Assignment& assignment) {
     assignment_.tile_bytes = std::max<int64_t>(longest, 1);
   }
   tiles_ = std::max<int64_t>((longest + assignment_.tile_bytes - 1) / assignment_.tile_bytes, 1);
-  scratch_.resize(static_cast<size_t>(schedule.scratch_chunks * longest));
+  scratch_.resize(static_cast<size_t>((schedule.scratch_chunks + schedule.gathered_chunks) * longest));
   sources_.resize(static_cast<size_t>(lanes_.members()));
   stretches_.resize(sources_.size());
   lists_.resize(2 * sources_.size());
@@ -158,6 +161,7 @@ bool Run::perform(const Step& step, int64_t tile) {
 int64_t Run::chunk_bytes(ChunkRef ref) const {
   if (ref.buffer == Buffer::input || ref.buffer == Buffer::output)
     return chunk_of(*call_, ref.buffer, ref.chunk, {assignment_.schedule->chunks, lanes_.members()}).bytes;
+  if (ref.buffer == Buffer::gathered) ref = {Buffer::scratch, own_chunk(*assignment_.schedule)};
   if (ref.buffer == Buffer::scratch)
     return chunk_of(*call_, Buffer::input, ref.chunk, {assignment_.schedule->chunks, lanes_.members()}).bytes;
   return 0;
@@ -169,9 +173,11 @@ Stretch Run::place(ChunkRef ref, int64_t tile) const {
   if (ref.buffer == Buffer::stage) return Stretch::in_one_place(stage_of(lanes_.me(), ref.chunk, tile), INT64_MAX);
   int64_t chunk = chunk_bytes(ref), from = std::min(tile * assignment_.tile_bytes, chunk);
   int64_t bytes = std::min(assignment_.tile_bytes, chunk - from);
-  if (ref.buffer == Buffer::scratch) {
-    auto each = static_cast<int64_t>(scratch_.size()) / std::max(assignment_.schedule->scratch_chunks, 1);
-    return Stretch::in_one_place(const_cast<std::byte*>(scratch_.data()) + ref.chunk * each + from, bytes);
+  if (ref.buffer == Buffer::scratch || ref.buffer == Buffer::gathered) {
+    const Schedule& schedule = *assignment_.schedule;
+    const auto each = static_cast<int64_t>(scratch_.size()) / (schedule.scratch_chunks + schedule.gathered_chunks);
+    const int64_t at = (ref.buffer == Buffer::gathered ? schedule.scratch_chunks : 0) + ref.chunk;
+    return Stretch::in_one_place(const_cast<std::byte*>(scratch_.data()) + at * each + from, bytes);
   }
   return chunk_of(*call_, ref.buffer, ref.chunk, {assignment_.schedule->chunks, lanes_.members()}).from(from, bytes);
 }
@@ -257,7 +263,7 @@ std::span<const void*> Run::sources_of(const Step& step) {
 }
 
 bool Run::reduce_peers(const Step& step, int64_t tile) {
-  if (step.source.buffer != Buffer::stage) return reduce_private_memory(step, tile);
+  if (reads_private_memory(step)) return reduce_private_memory(step, tile);
   const bool staged_too = fused_with_next(step, tile) && shown_output_ == 0;
   std::byte* second = staged_too ? place(step_at(done_steps(tile) + 1).target, tile).data : nullptr;
   Stretch target = place(step.target, tile);
@@ -266,7 +272,9 @@ bool Run::reduce_peers(const Step& step, int64_t tile) {
   const std::span<Stretch> stretches = std::span(stretches_).first(sources.size());
   const int64_t length = std::min(own.bytes, target.bytes);
   for (int peer = 0; peer < static_cast<int>(sources.size()) && length > 0; ++peer)
-    stretches[static_cast<size_t>(peer)] = peer == lanes_.me() ? own : source_at(step, peer, tile);
+    stretches[static_cast<size_t>(peer)] = peer == lanes_.me()                      ? own
+                                           : step.source.buffer == Buffer::gathered ? place(gathered(peer), tile)
+                                                                                    : source_at(step, peer, tile);
   for (int64_t done = 0, bytes = 0; done < length; done += bytes) {  // what lies in a row everywhere
     bytes = std::min(target.here, length - done);
     for (const Stretch& stretch : stretches) bytes = std::min(bytes, stretch.here);

@@ -19,7 +19,7 @@ constexpr std::string_view why_peer_reads = "few ranks may read each other's own
 constexpr std::string_view why_alone = "with two ranks there are no additions to share out";
 constexpr std::string_view why_shared = "the additions are shared out among the ranks";
 constexpr std::string_view why_doubling = "over links, little data: fewest rounds";
-constexpr std::string_view why_ordered = "over links, in the order of the ranks, which a ring does not keep";
+constexpr std::string_view why_exact = "over links, in one pass at the owner: the bits do not depend on what travels";
 constexpr std::string_view why_links = "over links, one round, or as few as there are ranks to pass";
 constexpr std::string_view why_ring = "over links, much data: every link is busy all the time";
 
@@ -36,7 +36,7 @@ constexpr Rule rules[] = {
     {all_reduce,     unlimited,   When::always,  any,  "two_shot",        why_two_shot},
     {all_reduce,     32_KiB,      When::always,  any,  "doubling",        why_doubling},
     {all_reduce,     unlimited,   When::always,  any,  "ring",            why_ring},
-    {all_reduce,     unlimited,   When::always,  any,  "doubling",        why_ordered},
+    {all_reduce,     unlimited,   When::always,  any,  "collecting",      why_exact},
 
     {all_gather,     slot,        When::roomy,   any,  "slot",            why_slot},
     {all_gather,     combine,     When::crowded, any,  "combine",         why_combine},
@@ -51,12 +51,14 @@ constexpr Rule rules[] = {
     {reduce_scatter, unlimited,   When::always,  any,  "direct",          why_direct},
     {reduce_scatter, 32_KiB,      When::always,  any,  "pairwise",        why_links},
     {reduce_scatter, unlimited,   When::always,  any,  "ring",            why_ring},
+    {reduce_scatter, unlimited,   When::always,  any,  "collecting",      why_exact},
 
     {reduce,         slot,        When::roomy,   any,  "slot",            why_slot},
     {reduce,         combine,     When::crowded, any,  "combine",         why_combine},
     {reduce,         unlimited,   When::always,  2,    "direct",          why_alone},
     {reduce,         unlimited,   When::always,  any,  "two_shot",        why_shared},
     {reduce,         unlimited,   When::always,  any,  "binomial",        why_doubling},
+    {reduce,         unlimited,   When::always,  any,  "collecting",      why_exact},
 
     {scatter,        slot,        When::roomy,   any,  "slot",            why_slot},
     {scatter,        combine,     When::crowded, any,  "combine",         why_combine},
@@ -83,11 +85,13 @@ constexpr Rule rules[] = {
     {scan,           combine,     When::crowded, any,  "combine",         why_combine},
     {scan,           unlimited,   When::always,  any,  "direct",          why_direct},
     {scan,           unlimited,   When::always,  any,  "chain",           why_links},
+    {scan,           unlimited,   When::always,  any,  "collecting",      why_exact},
 
     {exscan,         slot,        When::roomy,   any,  "slot",            why_slot},
     {exscan,         combine,     When::crowded, any,  "combine",         why_combine},
     {exscan,         unlimited,   When::always,  any,  "direct",          why_direct},
     {exscan,         unlimited,   When::always,  any,  "chain",           why_links},
+    {exscan,         unlimited,   When::always,  any,  "collecting",      why_exact},
 
     {barrier,        unlimited,   When::roomy,   any,  "slot",            why_slot},
     {barrier,        unlimited,   When::crowded, any,  "combine",         why_combine},

@@ -20,6 +20,10 @@ int scratch_used(const Schedule& schedule) {
   return used;
 }
 
+bool gathers(const Schedule& schedule) {
+  return std::ranges::any_of(schedule.steps, [](const Step& step) { return step.target.buffer == Buffer::gathered; });
+}
+
 }  // namespace
 
 Builder::Builder(Collective collective, std::string_view algorithm, Place place, int chunks) {
@@ -74,6 +78,7 @@ Schedule Builder::finish(int stage_slots) {
   if (alone) std::erase_if(schedule_.steps, serves_peers_only);
   schedule_.stage_slots = alone ? 0 : stage_slots;
   schedule_.scratch_chunks = scratch_used(schedule_);
+  schedule_.gathered_chunks = gathers(schedule_) ? schedule_.place.ranks : 0;
   return std::move(schedule_);
 }
 

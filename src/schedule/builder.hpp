@@ -18,6 +18,8 @@ constexpr ChunkRef input(int chunk) { return {Buffer::input, chunk}; }
 constexpr ChunkRef output(int chunk) { return {Buffer::output, chunk}; }
 constexpr ChunkRef scratch(int chunk) { return {Buffer::scratch, chunk}; }
 constexpr ChunkRef stage(int slot) { return {Buffer::stage, slot}; }
+constexpr ChunkRef gathered(int rank) { return {Buffer::gathered, rank}; }
+inline constexpr ChunkRef all_gathered{Buffer::gathered, 0};  // as a source: that of each rank
 inline constexpr ChunkRef nothing{};  // what a message without bytes carries: that it was sent
 
 enum class Sum { partial, complete };  // whether everybody's part is in it

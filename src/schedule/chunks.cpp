@@ -78,6 +78,8 @@ int chunk_count(const Schedule& schedule, Buffer buffer) {
       return schedule.scratch_chunks;
     case Buffer::stage:
       return schedule.stage_slots;
+    case Buffer::gathered:
+      return schedule.gathered_chunks;
   }
   return 0;
 }
@@ -85,12 +87,17 @@ int chunk_count(const Schedule& schedule, Buffer buffer) {
 int length_class(const Schedule& schedule, ChunkRef chunk) {
   if (chunk.buffer == Buffer::none || chunk.buffer == Buffer::stage) return -1;
   if (chunk.buffer == Buffer::scratch) chunk.buffer = Buffer::input;
+  if (chunk.buffer == Buffer::gathered) chunk = {Buffer::input, own_chunk(schedule)};
   const Layout& layout = layout_of(schedule.collective);
   const int me = schedule.place.rank, ranks = schedule.place.ranks;
   if (layout.input == Cut::each && layout.output == Cut::each)  // from one rank to another: every pair its own
     return chunk.buffer == Buffer::input ? me * ranks + chunk.chunk : chunk.chunk * ranks + me;
   const Cut cut = chunk.buffer == Buffer::input ? layout.input : layout.output;
   return cut == Cut::one ? me : chunk.chunk;
+}
+
+int own_chunk(const Schedule& schedule) {
+  return chunk_count(schedule, Buffer::input) == schedule.place.ranks ? schedule.place.rank : 0;
 }
 
 std::optional<ChunkRef> in_place_twin(const Schedule& schedule, int output_chunk) {

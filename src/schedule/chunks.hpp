@@ -29,6 +29,7 @@ struct Origin {
 Origin origin_of(const Schedule& schedule, int output_chunk);
 
 bool has_root(Collective collective);
+int own_chunk(const Schedule& schedule);  // the chunk of the input that is this rank's, where there is one for each, or the only one
 bool adds_everyone(Collective collective);  // every output is a sum of all ranks' parts
 bool adds(Collective collective);
 

@@ -92,7 +92,7 @@ class Walk {
       case StepKind::reduce_peers:
       case StepKind::reduce_up_to:
       case StepKind::reduce_below:
-        combine(me, step.kind, rank);
+        combine(me, step, rank);
         break;
     }
     ++me.step;
@@ -104,9 +104,9 @@ class Walk {
     me.read_bytes += sources * bytes_;
   }
 
-  void combine(Walker& me, StepKind kind, int rank) {
-    const double operands = combined_ranks(kind, rank, static_cast<int>(walkers_.size()));
-    read(me, kind == StepKind::reduce_below ? operands : operands - 1);
+  void combine(Walker& me, const Step& step, int rank) {
+    const double operands = combined_ranks(step.kind, rank, static_cast<int>(walkers_.size()));
+    if (step.source.buffer != Buffer::gathered) read(me, step.kind == StepKind::reduce_below ? operands : operands - 1);
     // The first operand has to be moved even where there is nobody to add.
     me.now.time_ns += bytes_ * (operands > 1 ? (operands - 1) * model_.reduce_ns_per_byte : model_.copy_ns_per_byte);
   }

@@ -14,7 +14,7 @@ Memory::Memory(std::span<const CallSet> calls, const PlayOptions& options)
     const int call_base = end;
     for (const Schedule& schedule : call.ranks) {
       blocks_.push_back(block_of(schedule, options.in_place, end));
-      end = blocks_.back().base + blocks_.back().scratch + schedule.scratch_chunks;
+      end = blocks_.back().base + blocks_.back().gathered + schedule.gathered_chunks;
     }
     tile_strides_.push_back(end - call_base);
     end = call_base + tiles_ * tile_strides_.back();
@@ -33,6 +33,7 @@ Memory::Block Memory::block_of(const Schedule& schedule, bool in_place, int base
     block.outputs.push_back(twin ? twin->chunk : end++);
   }
   block.scratch = end;
+  block.gathered = end + schedule.scratch_chunks;
   return block;
 }
 
@@ -44,7 +45,7 @@ int Memory::locate(int rank, int tile, ChunkRef chunk) const {
   const int start = block.base + (tile % tiles_) * tile_strides_[call];
   if (chunk.buffer == Buffer::input) return start + chunk.chunk;
   if (chunk.buffer == Buffer::output) return start + block.outputs[chunk.chunk];
-  return start + block.scratch + chunk.chunk;
+  return start + (chunk.buffer == Buffer::scratch ? block.scratch : block.gathered) + chunk.chunk;
 }
 
 void Memory::note_read(Location& location, RemoteRead read) {

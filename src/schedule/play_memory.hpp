@@ -62,8 +62,8 @@ class Memory {
   void note_read(Location& location, RemoteRead read);
 
  private:
-  struct Block {  // the input, output and scratch of one rank in one call's first tile
-    int base = 0, inputs = 0, scratch = 0;
+  struct Block {  // the input, output, scratch and what is gathered, of one rank in one call's first tile
+    int base = 0, inputs = 0, scratch = 0, gathered = 0;
     std::vector<int> outputs = {};
   };
 

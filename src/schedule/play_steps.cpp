@@ -199,7 +199,8 @@ Status Player::reduce_peers(int strand, const Step& step) {
   const int reference = me < ranks ? me : 0;
   if (me < ranks) RETURN_IF_ERROR(read(strand, step.own, operands_[me]));
   for (int peer = 0; peer < ranks; ++peer) {
-    if (peer != me) RETURN_IF_ERROR(read_remote(strand, peer, step.source, operands_[peer]));
+    if (peer != me && step.source.buffer == Buffer::gathered) RETURN_IF_ERROR(read(strand, {Buffer::gathered, peer}, operands_[peer]));
+    else if (peer != me) RETURN_IF_ERROR(read_remote(strand, peer, step.source, operands_[peer]));
     if (operands_[peer].length != operands_[reference].length)
       return fail(strand, fmt::format("what rank {} gives is a chunk of different length", peer));
   }

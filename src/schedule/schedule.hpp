@@ -34,6 +34,7 @@ struct Schedule {
   int chunks = 1;       // parts that "data" is cut into
   int stage_slots = 0;  // slots of one tile in this rank's lane; the same on all ranks
   int scratch_chunks = 0;
+  int gathered_chunks = 0;  // as many as ranks, or none
   std::vector<Step> steps;
 
   bool operator==(const Schedule&) const = default;

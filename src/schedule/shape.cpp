@@ -28,6 +28,8 @@ Status check_header(std::span<const Schedule> all_ranks, int rank) {
     return broken(schedule, -1, fmt::format("the data has {} chunks, and {} on rank 0", schedule.chunks, first.chunks));
   if (schedule.scratch_chunks > chunk_count(schedule, Buffer::input))
     return broken(schedule, -1, "there is more scratch than input to say how long it is");
+  if (schedule.gathered_chunks != 0 && (schedule.gathered_chunks != ranks || own_chunk(schedule) >= chunk_count(schedule, Buffer::input)))
+    return broken(schedule, -1, "what is gathered is a part of each rank's, as long as this rank's own input");
   if (schedule.stage_slots < 0 || schedule.stage_slots != first.stage_slots)
     return broken(schedule, -1,
                   fmt::format("it has {} stage slots, and {} on rank 0", schedule.stage_slots, first.stage_slots));
@@ -45,8 +47,6 @@ class StepCheck {
     switch (step_.kind) {
       case StepKind::send:
         RETURN_IF_ERROR(check_one_peer());
-        if (adds(schedule_.collective) && step_.source.buffer == Buffer::input)
-          return fail("a contribution to a sum is copied before it is sent");
         return step_.source.buffer == Buffer::none ? Status::success() : check_readable(step_.source);
       case StepKind::receive:
       case StepKind::receive_reduce:
@@ -104,7 +104,7 @@ class StepCheck {
   Status check_readable(ChunkRef chunk) const { return check_exists(schedule_, chunk); }
 
   Status check_readable_at(int peer) const {
-    if (step_.source.buffer == Buffer::scratch) return fail("the scratch of a peer is private");
+    if (step_.source.buffer == Buffer::scratch || step_.source.buffer == Buffer::gathered) return fail("the scratch of a peer is private");
     return check_exists(all_ranks_[peer], step_.source);
   }
 
@@ -116,8 +116,11 @@ class StepCheck {
   Status check_combination() const {
     const int ranks = combined_ranks(step_.kind, me(), schedule_.place.ranks);
     if (ranks == 0) return fail("there is no lower rank");
-    for (int rank = 0; rank < ranks; ++rank)
-      RETURN_IF_ERROR(rank == me() ? check_readable(step_.own) : check_readable_at(rank));
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (rank == me()) RETURN_IF_ERROR(check_readable(step_.own));
+      else if (step_.source.buffer == Buffer::gathered) RETURN_IF_ERROR(check_readable({Buffer::gathered, rank}));
+      else RETURN_IF_ERROR(check_readable_at(rank));
+    }
     return check_writable();
   }
 

@@ -14,6 +14,7 @@ enum class Buffer : uint8_t {
   output,   // the caller's output; may be the same memory as the input
   scratch,  // private memory of this rank; scratch[k] is as long as input[k]
   stage,    // slots in this rank's lane, which its neighbours can read
+  gathered, // private memory of this rank: a place for each rank's part of this rank's own chunk, input[rank] or the only one
 };
 
 struct ChunkRef {
@@ -28,7 +29,7 @@ struct ChunkRef {
 // The messages between two ranks are matched in the order written, tile by tile. A schedule publishes a flag once.
 // A contribution to a sum is scaled once, if the operation asks for that (premul_sum): where it is copied from the input to travel, or
 // where it is combined with others as it was given. A sum is completed once, when it has everybody's contribution (avg divides it).
-// What is sent and received in a sum is never the input itself. A message may carry nothing; it is received as one that does.
+// What is sent as it was given is combined as such. A message may carry nothing; it is received as one that does.
 enum class StepKind : uint8_t {
   send,            // source → peer
   receive,         // peer → target
@@ -38,7 +39,7 @@ enum class StepKind : uint8_t {
   publish,         // raise my flag: what I wrote before it is visible to whoever awaits it
   await,           // wait for the peer's flag (or everyone's)
   read_peer,       // the peer's source → my target; stage slots, or the peer's input or output where it can be read
-  reduce_peers,    // target = my `own` and every other rank's source, combined in rank order
+  reduce_peers,    // target = my `own` and every other rank's source, combined in rank order; or what I gathered of them
   reduce_up_to,    // target = the source of every lower rank and my `own`, likewise
   reduce_below,    // target = the source of every lower rank, likewise
 };

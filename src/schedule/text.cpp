@@ -44,9 +44,9 @@ constexpr Mark marks[] = {{"scaling", &Step::scales}, {"completing", &Step::comp
 
 constexpr std::string_view header_pattern =
     "schedule {collective} {algorithm} rank {rank} of {ranks} root {root} chunks {chunks} "
-    "stage_slots {stage_slots} scratch_chunks {scratch_chunks}";
+    "stage_slots {stage_slots} scratch_chunks {scratch_chunks} gathered_chunks {gathered_chunks}";
 
-constexpr std::string_view buffer_names[] = {"none", "input", "output", "scratch", "stage"};
+constexpr std::string_view buffer_names[] = {"none", "input", "output", "scratch", "stage", "gathered"};
 
 Words words_of(std::string_view line) {
   Words words;
@@ -114,7 +114,8 @@ Wanted read_header_field(Schedule& schedule, std::string_view field, std::string
                 : field == "{root}"        ? &schedule.place.root
                 : field == "{chunks}"      ? &schedule.chunks
                 : field == "{stage_slots}" ? &schedule.stage_slots
-                                           : &schedule.scratch_chunks;
+                : field == "{scratch_chunks}" ? &schedule.scratch_chunks
+                                              : &schedule.gathered_chunks;
   return read_number(word, *number) ? Wanted() : fmt::format("a number for {}", field.substr(1, field.size() - 2));
 }
 
@@ -186,9 +187,9 @@ std::string text_of(const Step& step) {
 
 std::string text_of(const Schedule& schedule) {
   std::string text =
-      fmt::format("schedule {} {} rank {} of {} root {} chunks {} stage_slots {} scratch_chunks {}\n",
+      fmt::format("schedule {} {} rank {} of {} root {} chunks {} stage_slots {} scratch_chunks {} gathered_chunks {}\n",
                   name_of(schedule.collective), schedule.algorithm, schedule.place.rank, schedule.place.ranks,
-                  schedule.place.root, schedule.chunks, schedule.stage_slots, schedule.scratch_chunks);
+                  schedule.place.root, schedule.chunks, schedule.stage_slots, schedule.scratch_chunks, schedule.gathered_chunks);
   for (size_t index = 0; index < schedule.steps.size(); ++index)
     text += fmt::format("{:5}  {}\n", index, text_of(schedule.steps[index]));
   return text;
