@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/mail.hpp"
+#include "transport/byte_ring.hpp"
 #include "transport/ring_stream.hpp"
 
 namespace unisono {
@@ -237,6 +238,28 @@ TEST(Mail, offers_letters_of_nothing_when_there_is_no_credit) {
     ASSERT_TRUE(letter.is_over && letter.outcome.ok()) << number;
   }
   EXPECT_TRUE(letters.back()->is_over);
+}
+
+// An answer that the channel has taken a part of is owed: the letter it answers is over, and nobody else would send the rest.
+TEST(Mail, owes_an_answer_until_all_of_it_has_left) {
+  Both both;
+  std::vector<std::byte> large(eager_bytes + 8), place(large.size());
+  Given given(large);
+  both.from.enter(given);
+  both.from.post(given);
+  Channel& back = both.to.router().to(0);
+  ASSERT_TRUE(back.open().ok());
+  Awaited awaited(place);
+  both.to.read_private_memory(0, false);
+  both.to.enter(awaited);
+  both.to.post(awaited);
+  std::vector<std::byte> filler(ring_bytes - 5);
+  back.post_send({}, filler);
+  EXPECT_FALSE(back.sending());
+  both.to.turn();
+  EXPECT_TRUE(both.to.owes_replies()) << "five bytes of it fit";
+  both.to.finish(awaited, Status(ErrorCode::state, "the test is over"));
+  both.from.finish(given, Status(ErrorCode::state, "the test is over"));
 }
 
 TEST(Mail, tells_of_a_peer_that_sends_more_than_it_may) {

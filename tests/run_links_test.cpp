@@ -62,8 +62,8 @@ int turn(const std::vector<Rank*>& turned) {
   return static_cast<int>(std::count(done.begin(), done.end(), true));
 }
 
-// Rank 0 sends its output to rank 1, who does not read yet, and then writes over it with `next`. Rank 2 gives it a number.
-void expect_sent_first(const std::function<void(Builder&)>& next, const Ints& wanted) {
+// Rank 0 sends its output to rank 1, who does not read yet, and then writes over it with `next`. Rank 2 gives it a number, once or more.
+void expect_sent_first(const std::function<void(Builder&)>& next, const Ints& wanted, int given = 1) {
   Machine machine(ranks);
   Builder sends(Collective::all_reduce, "sends", {0, ranks}), reads(Collective::all_reduce, "reads", {1, ranks}),
       gives(Collective::all_reduce, "gives", {2, ranks});
@@ -71,7 +71,7 @@ void expect_sent_first(const std::function<void(Builder&)>& next, const Ints& wa
   sends.send(1, output(0));
   next(sends);
   reads.receive(0, output(0));
-  gives.send(0, input(0));
+  for (int time = 0; time < given; ++time) gives.send(0, input(0));
   Rank sender(machine, sends.finish(), 7), reader(machine, reads.finish(), 8), giver(machine, gives.finish(), 9);
   turn({&sender, &giver});  // the reader has stopped
   EXPECT_EQ(sender.output.back(), 7) << "is still to be sent";
@@ -100,6 +100,14 @@ TEST(RunLinks, what_is_being_sent_is_not_added_to) {
     plan.receive(2, scratch(0));
     plan.reduce(scratch(0), output(0));
   }, Ints(count, 16));
+}
+
+TEST(RunLinks, what_is_being_sent_is_not_combined_over) {
+  expect_sent_first([](Builder& plan) {
+    plan.receive(2, gathered(2));
+    plan.receive(2, gathered(1));
+    plan.reduce_peers(input(0), all_gathered, output(0));
+  }, Ints(count, 7 + 9 + 9), 2);
 }
 
 // Frames of two tiles in one channel, in an order in which neither tile of the reader can take the first frame of either channel:

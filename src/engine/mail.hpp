@@ -139,7 +139,8 @@ class Mail {
     std::deque<Letter*> unsent;        // not yet announced to the peer
     Letter* leaving = nullptr;         // whose bytes the channel is taking
     Incoming incoming;
-    std::deque<Frame> replies;         // to what the peer sent; they go first
+    std::deque<Frame> replies;         // to what the peer sent; they go first, and stay here until they have left
+    bool replying = false;             // the channel is taking the first of them
     std::deque<Transfer> offered;      // sends that the peer has not taken
     std::deque<Transfer> streams;      // sends that the peer wants through the channel
     std::vector<Transfer> arriving;    // receives under way
@@ -187,7 +188,7 @@ class Mail {
   std::unordered_map<Key, std::deque<Letter*>> awaited_;  // receives that have met nothing yet
   std::unordered_map<Key, std::deque<Stray>> strays_;
   uint64_t posted_ = 0, arrived_ = 0;
-  int replies_ = 0;           // frames that wait for room
+  int replies_ = 0;           // frames that have not left: owed also when no letter waits any more
   int awaited_from_any_ = 0;
   Status failure_;
 };

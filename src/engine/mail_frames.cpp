@@ -43,8 +43,7 @@ bool Mail::send_next(int index) {
   Peer& other = peer(index);
   if (!other.replies.empty()) {
     send_frame(index, other.replies.front());
-    other.replies.pop_front();
-    --replies_;
+    other.replying = true;
     return true;
   }
   if (!other.unsent.empty()) {
@@ -96,6 +95,10 @@ void Mail::send_piece(int index) {
 // The channel has taken all that was handed to it.
 void Mail::has_left(int index) {
   Peer& other = peer(index);
+  if (std::exchange(other.replying, false)) {
+    other.replies.pop_front();
+    --replies_;
+  }
   Letter* const letter = std::exchange(other.leaving, nullptr);
   if (!letter) return;
   if (letter->stage == Letter::Stage::streaming) {

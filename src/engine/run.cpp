@@ -137,6 +137,8 @@ bool Run::pass_gate() {
 
 bool Run::perform(const Step& step, int64_t tile) {
   if (needs_everybody(step) && !pass_gate()) return false;
+  const bool writes = step.target.buffer != Buffer::none && !is_shown(step);
+  if (writes && !sends_.empty() && is_being_sent(place(step.target, tile))) return false;
   FAULT_POINT("run_step");
   switch (step.kind) {
     case StepKind::publish: publish(step.flag, tile); return true;
@@ -150,9 +152,7 @@ bool Run::perform(const Step& step, int64_t tile) {
     case StepKind::receive_reduce: return receive(step, tile);
     case StepKind::copy:
     case StepKind::reduce:
-      if (is_shown(step)) return true;
-      if (is_being_sent(place(step.target, tile))) return false;
-      copy(step, tile);
+      if (!is_shown(step)) copy(step, tile);
       return true;
   }
   return false;

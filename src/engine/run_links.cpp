@@ -177,7 +177,6 @@ bool Run::receive_some(const Step& step, int64_t tile, const Stretch& target) {
 // A function of the user's is shown the whole chunk at once.
 bool Run::receive(const Step& step, int64_t tile) {
   const Stretch target = place(step.target, tile);
-  if (is_being_sent(target)) return false;
   const bool whole = gathers_whole_chunks(step);
   const int64_t each = static_cast<int64_t>(receipt_.size()) / assignment_.window;
   const Stretch gathered = Stretch::in_one_place(receipt_.data() + tile % assignment_.window * each, target.bytes);

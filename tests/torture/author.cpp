@@ -58,6 +58,7 @@ void Author::choose_world() {
   settings.reproducible = dice_.chance(10);
   settings.spin_us = dice_.one_of<int64_t>({50, 50, 0, 1, 1000});
   settings.peer_reads = dice_.one_of({"auto", "auto", "on", "off"});
+  settings.test_streams = dice_.one_of({"rings", "rings", "rings", "sockets", "sockets:8K", "rough:1", "rough:2", "rough:3"});
 }
 
 // For some collectives an algorithm of the catalogue, up to the size that it holds; the rest goes as the planner says.
