@@ -71,12 +71,19 @@ std::vector<Spot> all_spots() {
   return spots;
 }
 
+std::string_view over_links(Collective kind) {
+  for (const Algorithm& algorithm : catalogue())
+    if (algorithm.collective == kind && algorithm.need == Need::links) return algorithm.name;
+  return "";
+}
+
 Program program_of(const Spot& spot, int passage) {
   Program program{.ranks = spot.ranks, .victims = {spot.victim}};
   program.settings = Worlds::test_settings();
   program.settings.timeout_s = program.settings.join_timeout_s = 20;
   program.settings.cores = spot.cores;
   program.settings.fault = fmt::format("{}:{}:{}", spot.point, passage, spot.victim);
+  if (spot.point.starts_with("ring_")) program.settings.plan = fmt::format("{}={}", name_of(spot.kind), over_links(spot.kind));
   std::vector<int> everybody;
   for (int rank = 0; rank < spot.ranks; ++rank) everybody.push_back(rank);
   program.circles = {{.ranks = everybody}, {.ranks = everybody, .made_by = 0}};

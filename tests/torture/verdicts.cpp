@@ -118,7 +118,9 @@ class Judge {
     EXPECT_TRUE(is_to_blame(circle, outcome.peer))
         << "rank " << rank << " blames rank " << outcome.peer << ": " << outcome.text();
     EXPECT_NE(outcome.text().find(fmt::format("rank {} ", outcome.peer)), std::string::npos) << outcome.text();
-    int64_t since_ns = std::max(outcome.entered_ns, stage_.continued_ns[rank].load());
+    // Whoever waits for a member that is stopped, in a call that the victim had finished, is told when that one goes on.
+    int64_t since_ns = outcome.entered_ns;
+    for (int member : circle_of(circle).ranks) since_ns = std::max(since_ns, stage_.continued_ns[member].load());
     for (int victim : program_.victims)
       if (victim == outcome.peer || !is_victim(outcome.peer))
         since_ns = std::max(since_ns, stage_.killed_ns[victim].load());
