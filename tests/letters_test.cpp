@@ -201,6 +201,24 @@ TEST(Letters, beyond_what_is_kept_wait_with_their_sender) {
   });
 }
 
+// More than a ring holds, by blocking sends on both sides: whoever waits for room takes what comes.
+TEST(Letters, sent_to_each_other_before_any_is_received_do_not_wait_for_each_other) {
+  constexpr int letters = 20;
+  constexpr int64_t count = 8'000;  // of 4 bytes
+  for_each_way(ranks(2), [](TestWorld& world) {
+    const int me = world.rank(), other = 1 - me;
+    for (int number = 0; number < letters; ++number) {
+      std::vector<int32_t> mine = contents(me, other, number, count);
+      distributed::send(view(mine), other);
+    }
+    for (int number = 0; number < letters; ++number) {
+      std::vector<int32_t> theirs(static_cast<size_t>(count));
+      distributed::recv(view(theirs), other);
+      ASSERT_EQ(theirs, contents(other, me, number, count)) << number;
+    }
+  });
+}
+
 TEST(Letters, in_a_batch_cross_each_other) {
   for_each_way(ranks({2, 4}), [](TestWorld& world) {
     for (int64_t count : {short_count, long_count}) {

@@ -79,8 +79,8 @@ CommHandlePtr all_to_all_v_c(TensorView output, const TensorView& input, std::sp
 Tensor broadcast(const TensorView& tensor, Rank src = 0, const GroupName& group = world);
 void barrier(const GroupName& group = world);
 
-// From one rank to another. Small tensors are on their way when send returns, as long as less than 1 MiB from this rank waits there to be
-// received; others have been taken.
+// From one rank to another. A small tensor is on its way when send returns, while little from this rank waits there to be received; any
+// other has been taken. A program must not count on either.
 void send(const TensorView& tensor, Rank dst = 0, const GroupName& group = world, int tag = 0);
 // A new tensor with the shape and dtype of `tensor`, whose contents are ignored; they must be those of what was sent.
 Tensor recv(const TensorView& tensor, Rank src = 0, const GroupName& group = world, int tag = 0);

@@ -171,8 +171,8 @@ WorkPtr broadcast(TensorView tensor, const BroadcastOptions& options = {});
 // Returns once every rank has come.
 WorkPtr barrier(const Options& options = {});
 
-// From one rank to another. Small tensors are on their way when send returns, as long as less than 1 MiB from this rank waits there to be
-// received; others have been taken. Sizes and dtypes must agree: MismatchError on the receiver, and on the sender where it still waits.
+// From one rank to another. A small tensor is on its way when send returns, while little from this rank waits there to be received; any
+// other has been taken. A program must not count on either. Sizes and dtypes must agree: MismatchError on the receiver, and on the sender where it still waits.
 void send(TensorView tensor, Rank dst, const LetterOptions& options = {});
 // From `src`, or from any rank where none is given. Returns who sent it; -1 on ranks outside the group.
 Rank recv(TensorView tensor, std::optional<Rank> src = {}, const LetterOptions& options = {});

@@ -65,10 +65,31 @@ bool Mail::turn() {
   for (int index = 0; index < lanes_.members() && failure_.ok(); ++index) {
     if (index == lanes_.me()) continue;
     Peer& other = peer(index);
-    const bool expects = awaited_from_any_ + other.awaited > 0 || other.incoming.letter || !other.offered.empty() || !other.arriving.empty();
-    if (expects || lacks_credit(index)) moved |= receive_from(index);
-    if (!other.arriving.empty() && other.is_read) moved |= read_arriving(index);
+    // What the peer sent is taken, within its credit, also while something is on its way to it: it may be doing the same.
+    const bool looks_anyway = router_.alarm() && other.incoming.part != Incoming::Part::none;  // else its socket would end every sleep
+    if (awaited_from_any_ > 0 || needs(index) || lacks_credit(index) || looks_anyway) moved |= receive_from(index);
+    moved |= read_some(index);
     if (other.leaving || !other.replies.empty() || !other.unsent.empty() || !other.streams.empty()) moved |= send_to(index);
+  }
+  return moved;
+}
+
+bool Mail::needs(int member) const {
+  const Peer& other = peers_[static_cast<size_t>(member)];
+  return other.awaited > 0 || other.incoming.letter || other.leaving || !other.offered.empty() || !other.streams.empty() ||
+         !other.arriving.empty();
+}
+
+// One long letter, or several short ones that came when there was no credit.
+bool Mail::read_some(int index) {
+  constexpr int most_short_ones = 64;
+  Peer& other = peer(index);
+  bool moved = false;
+  for (int read = 0; read < most_short_ones && other.is_read && !other.arriving.empty(); ++read) {
+    const bool is_short = other.arriving.front().letter->data.bytes <= eager_bytes;
+    if (!read_arriving(index)) break;
+    moved = true;
+    if (!is_short) break;
   }
   return moved;
 }
@@ -186,7 +207,14 @@ void Mail::forget(Letter& letter) {
     case Letter::Stage::offered: std::erase_if(peer(letter.peer).offered, is_this); return;
     case Letter::Stage::streaming: std::erase_if(peer(letter.peer).streams, is_this); return;
     case Letter::Stage::awaiting: return found_its_match(letter, any_source);
-    case Letter::Stage::arriving: std::erase_if(peer(letter.source).arriving, is_this); return;
+    case Letter::Stage::arriving: {
+      std::deque<Transfer>& arriving = peer(letter.source).arriving;
+      if (is_this(arriving.front()))
+        arriving.pop_front();
+      else
+        std::erase_if(arriving, is_this);
+      return;
+    }
   }
 }
 

@@ -108,6 +108,7 @@ class Mail {
   const LetterList& letters() const { return letters_; }  // those that are not over
   // Ends it: given up by its owner or by the group, whose members then take nothing more from each other.
   void finish(Letter& letter, const Status& status);
+  bool needs(int member) const;  // whether a letter waits for it, to take something or to give it
   bool may_come_from(int member) { return router_.to(member).holds_more(); }  // also of one that is gone
   std::string unclaimed_from(int source) const;  // what arrived that nobody awaits, for errors; "" when nothing did
   const Status& failure() const { return failure_; }  // of this rank or of the bytes it found: the group is to be told
@@ -143,7 +144,7 @@ class Mail {
     bool replying = false;             // the channel is taking the first of them
     std::deque<Transfer> offered;      // sends that the peer has not taken
     std::deque<Transfer> streams;      // sends that the peer wants through the channel
-    std::vector<Transfer> arriving;    // receives under way
+    std::deque<Transfer> arriving;     // receives under way
     uint64_t next_sequence = 1;
     int64_t credit = credit_bytes;     // what may be sent to it before it says that something was received
     int64_t granted = credit_bytes;    // what it may send
@@ -169,6 +170,7 @@ class Mail {
   void begin_message(int index);
   void begin_data(int index);
   void answer(int index, const Frame& frame);
+  bool read_some(int index);
   bool read_arriving(int index);
   void stop_reading(int index);
   Letter* awaiting(int source, int32_t tag) const;

@@ -16,7 +16,7 @@
 namespace unisono {
 namespace {
 
-constexpr int64_t most_in_a_frame = 64_KiB;
+constexpr int64_t most_data_in_a_frame = 64_KiB;
 constexpr int64_t most_taken_at_once = 256_KiB;
 constexpr int64_t most_read_at_once = 4_MiB;  // so that deadlines and deaths are looked at in between
 
@@ -86,7 +86,7 @@ void Mail::send_letter(int index, Letter& letter) {
 void Mail::send_piece(int index) {
   const Transfer& transfer = peer(index).streams.front();
   Letter& letter = *transfer.letter;
-  const int64_t bytes = std::min(most_in_a_frame, letter.data.bytes - transfer.moved);
+  const int64_t bytes = std::min(most_data_in_a_frame, letter.data.bytes - transfer.moved);
   peer(index).leaving = &letter;
   send_frame(index, {.kind = Frame::Kind::data, .dtype = letter.dtype, .tag = letter.tag, .bytes = bytes, .sequence = transfer.sequence},
              letter.data.data + transfer.moved, bytes);
@@ -103,7 +103,7 @@ void Mail::has_left(int index) {
   if (!letter) return;
   if (letter->stage == Letter::Stage::streaming) {
     int64_t& moved = other.streams.front().moved;
-    moved += std::min(most_in_a_frame, letter->data.bytes - moved);
+    moved += std::min(most_data_in_a_frame, letter->data.bytes - moved);
     if (moved < letter->data.bytes) return;
   }
   finish(*letter, Status::success());
@@ -128,7 +128,7 @@ void Mail::reply(int index, Frame::Kind kind, const Frame& to, const Letter* let
 void Mail::give_credit(int index, const Frame& message) {
   Peer& other = peer(index);
   other.received += cost_of(message.bytes);
-  if (other.received < credit_bytes / 4) return;
+  if (other.received < credit_bytes / 4 || !router_.to(index).open().ok()) return;  // without it, letters are offered
   const int64_t bytes = std::exchange(other.received, 0);
   other.granted += bytes;
   reply(index, Frame::Kind::credit, {.bytes = bytes});
@@ -165,7 +165,7 @@ bool Mail::sensible(const Frame& frame) {
   if (!known) return false;
   switch (frame.kind) {
     case Frame::Kind::message: return frame.bytes <= eager_bytes;
-    case Frame::Kind::data: return frame.bytes <= most_in_a_frame;
+    case Frame::Kind::data: return frame.bytes <= most_data_in_a_frame;
     case Frame::Kind::credit: return frame.bytes <= credit_bytes;
     default: return true;
   }

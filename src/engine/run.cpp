@@ -137,7 +137,7 @@ bool Run::pass_gate() {
 
 bool Run::perform(const Step& step, int64_t tile) {
   if (needs_everybody(step) && !pass_gate()) return false;
-  const bool writes = step.target.buffer != Buffer::none && !is_shown(step);
+  const bool writes = step.target.buffer != Buffer::none && step.target.buffer != Buffer::stage;  // what is staged is never sent
   if (writes && !sends_.empty() && is_being_sent(place(step.target, tile))) return false;
   FAULT_POINT("run_step");
   switch (step.kind) {

@@ -103,7 +103,7 @@ bool Run::take_head(const Step& step, int64_t tile, const Stretch& target) {
   if (channel.receiving()) channel.turn();
   if (channel.receiving()) return false;
   const int rank = lanes_.member(step.peer).rank;
-  const bool may_be = frame.tile >= oldest_ && frame.tile < std::min(oldest_ + 2 * assignment_.window, tiles_);
+  const bool may_be = frame.tile >= oldest_ && frame.tile < std::min(oldest_ + tiles_set_aside(assignment_.window), tiles_);
   if (frame.word != word_) {
     failure_ = {ErrorCode::protocol, fmt::format("what came from rank {} is not of this call", rank), rank};
   } else if (!may_be || frame.bytes > most_in_a_frame) {

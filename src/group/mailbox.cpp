@@ -66,7 +66,7 @@ Status Mailbox::fenced(Step step) {
 
 // What the next holder and the progress thread go by.
 void Mailbox::settle() {
-  owes_replies_ = mail_.owes_replies() && mail_.failure().ok();
+  owes_replies_ = mail_.owes_replies() && mail_.failure().ok() && group_.intact().ok();
   if (noted_ && mail_.letters().empty()) {
     noted_ = false;
     group_.world().note_waiting("");
@@ -243,7 +243,9 @@ Status Mailbox::examine() {
     return group_.break_group({mail_.failure().code(), fmt::format("rank {}: {}; group \"{}\". This group is broken: make a new one",
                                                                    group_.world_rank(group_.me()), mail_.failure().message(), group_.name())});
   RETURN_IF_ERROR(examine_members());
-  if (const auto loss = mail_.router().unexplained_loss()) return group_.break_group(group_.no_way_to(loss->member, loss->why, fmt::format("letters of group \"{}\"", group_.name())));
+  auto is_needed = [this](int member) { return !is_gone(member) && mail_.needs(member); };
+  if (const auto loss = mail_.router().unexplained_loss(is_needed))
+    return group_.break_group(group_.no_way_to(loss->member, loss->why, fmt::format("letters of group \"{}\"", group_.name())));
   return examine_clock();
 }
 
@@ -286,7 +288,7 @@ Status Mailbox::examine_members() {
   if (!somebody) return Status::success();
   if (gone_since_ns_ == 0) gone_since_ns_ = now_ns();
   const bool patient = now_ns() - gone_since_ns_ < a_while_ns;
-  mail_.turn();
+  if (mail_.turn()) gone_since_ns_ = now_ns();
   for (const Letter* letter = mail_.letters().first(); letter; letter = letter->next)
     if (int member = gone_peer(*letter); member >= 0 && !(patient && mail_.may_come_from(member)))
       return group_.break_group(lost(*letter, member));

@@ -17,7 +17,8 @@ Status Group::examine() {
     return break_group(fault_here(run_.failure()));
   }
   RETURN_IF_ERROR(examine_members());
-  if (const auto loss = router_.unexplained_loss()) return break_group(no_way_to(loss->member, loss->why, call_text()));
+  auto is_here = [this](int member) { return members_.presence(member) == Presence::here; };
+  if (const auto loss = router_.unexplained_loss(is_here)) return break_group(no_way_to(loss->member, loss->why, call_text()));
   return examine_clock();
 }
 

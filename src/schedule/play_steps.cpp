@@ -45,7 +45,7 @@ Status Player::check_what_is_set_aside(int strand, const Step& step) const {
   const int oldest = call_of_rank_[me.rank] * options_.tiles + tiles_finished_[me.rank];
   for (const Queued& queued : queue(step.peer, me.rank)) {
     if (queued.message == message_of(me)) break;
-    if (!queued.taken && queued.tile >= oldest + 2 * options_.window)
+    if (!queued.taken && queued.tile >= oldest + tiles_set_aside(options_.window))
       return fail(strand, fmt::format("a message of tile {} comes before it, and tile {} is not finished", queued.tile, oldest));
   }
   return Status::success();

@@ -27,6 +27,9 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
+// Messages that come before the one awaited are of so many tiles at most, from the receiver's oldest on, with `window` in flight.
+constexpr int tiles_set_aside(int window) { return 2 * window; }
+
 struct Schedule {
   Collective collective = Collective::all_reduce;
   std::string algorithm;

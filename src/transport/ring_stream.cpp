@@ -46,7 +46,8 @@ int64_t RingStream::write(Channel::Sent first, Channel::Sent second) {
   return bytes;
 }
 
-// A sender that found the ring full may sleep. It was woken when the ring was fuller than half, and found room then.
+// A sender that found the ring full may sleep, and is woken where the ring was at least half full. It may have filled the rest since
+// that was looked at; where it was less than half full, it cannot have found it full before what is taken here has made room.
 int64_t RingStream::read(std::span<std::byte> target) {
   ByteRing* const ring = incoming();
   const int64_t there = ring ? ring->filled() : 0;
@@ -54,7 +55,7 @@ int64_t RingStream::read(std::span<std::byte> target) {
   if (there == 0) return 0;
   target = target.first(std::min(target.size(), static_cast<size_t>(there)));
   ring->take(target);
-  if (there > static_cast<int64_t>(ring_bytes / 2)) lanes_.wake(peer_);
+  if (there >= static_cast<int64_t>(ring_bytes / 2)) lanes_.wake(peer_);
   return static_cast<int64_t>(target.size());
 }
 

@@ -80,11 +80,11 @@ void Router::set() {
     if (channel && (channel->sending() || channel->receiving())) channel->arm();
 }
 
-std::optional<Router::Loss> Router::unexplained_loss() {
+std::optional<Router::Loss> Router::unexplained_loss(const std::function<bool(int)>& is_needed) {
   constexpr int64_t a_while_ns = 2'000'000'000;
   for (size_t member = 0; member < channels_.size(); ++member) {
     const Channel* channel = channels_[member].get();
-    if (!channel || !(channel->sending() || channel->receiving()) || channel->state().ok()) continue;
+    if (!channel || !(channel->sending() || channel->receiving()) || channel->state().ok() || !is_needed(static_cast<int>(member))) continue;
     if (lost_since_ns_ == 0) lost_since_ns_ = now_ns();
     if (now_ns() - lost_since_ns_ < a_while_ns) return std::nullopt;
     return Loss{static_cast<int>(member), channel->state()};

@@ -2,6 +2,7 @@
 // which member is decided here and nowhere else.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -49,13 +50,13 @@ class Router final : public Alarm {
   void finish();           // all of them: see Channel::finish
   void close();            // gives back what the channels have taken; nobody may use them any more
 
-  // A member to whom there is no way any more, though something is posted. Whoever is gone is told of from elsewhere, and better:
-  // it is asked for a while first.
+  // A member to whom there is no way any more, though something is posted and it `is_needed`. Whoever is gone is told of from elsewhere,
+  // and better: it is asked for a while first.
   struct Loss {
     int member;
     Status why;
   };
-  std::optional<Loss> unexplained_loss();
+  std::optional<Loss> unexplained_loss(const std::function<bool(int)>& is_needed);
 
  private:
   std::unique_ptr<Channel> make(int member);

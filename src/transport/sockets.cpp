@@ -14,7 +14,7 @@
 namespace unisono {
 namespace {
 
-constexpr size_t most_guests = 1024;
+constexpr size_t most_early_guests = 1024;
 
 sockaddr_in loopback(int port) {
   sockaddr_in address{};
@@ -70,7 +70,7 @@ Descriptor Sockets::connect(int port) const {
 
 // Lets in who is there, and hears what they say they are for.
 void Sockets::welcome() {
-  while (guests_.size() < most_guests) {
+  while (guests_.size() < most_early_guests) {
     Descriptor guest(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!guest) break;
     prepare(guest.number());
