@@ -177,7 +177,7 @@ class FaultPointsOfOthers : public FaultPoints, public ::testing::WithParamInter
 
 TEST_P(FaultPointsOfOthers, kill_one_rank_and_tell_the_others) {
   int deaths = 0;
-  const Deed deed = GetParam().starts_with("mail_") ? pass_letters : agree_and_meet;
+  const Deed deed = GetParam().starts_with("agree_") ? agree_and_meet : pass_letters;
   for (auto [victim, ranks] : victims_and_ranks())
     for (int64_t count : {8, 100'000})
       for (int passage = 1; passage <= 4 && !HasFailure(); ++passage)

@@ -1,7 +1,7 @@
 // Posted sends and receives over a stream of bytes. See channel.hpp and stream.hpp.
 #include "transport/stream.hpp"
 
-#include <cstring>
+#include <algorithm>
 
 #include "base/check.hpp"
 
@@ -20,7 +20,7 @@ bool StreamChannel::push(Posted& posted) {
 void StreamChannel::post_send(Sent head, Sent body) {
   CHECK(head.size() <= most_head_bytes);
   Posted posted{.head = {}, .body = body, .head_bytes = head.size()};
-  std::memcpy(posted.head, head.data(), head.size());
+  std::copy(head.begin(), head.end(), posted.head);
   ++posted_;
   if (dropped_ || (queue_.empty() && push(posted))) return;
   queue_.push_back(posted);
