@@ -35,7 +35,7 @@ struct ByteRing {
   void write(int64_t offset, std::span<const std::byte> data) {
     const uint64_t place = (head.load(std::memory_order_relaxed) + static_cast<uint64_t>(offset)) % ring_bytes;
     const uint64_t first = std::min(data.size(), ring_bytes - place);
-    std::memcpy(bytes + place, data.data(), first);
+    if (first > 0) std::memcpy(bytes + place, data.data(), first);
     if (data.size() > first) std::memcpy(bytes, data.data() + first, data.size() - first);
   }
   void publish(int64_t count) {
@@ -45,7 +45,7 @@ struct ByteRing {
   void take(std::span<std::byte> target) {
     const uint64_t at = tail.load(std::memory_order_relaxed), place = at % ring_bytes;
     const uint64_t first = std::min(target.size(), ring_bytes - place);
-    std::memcpy(target.data(), bytes + place, first);
+    if (first > 0) std::memcpy(target.data(), bytes + place, first);
     if (target.size() > first) std::memcpy(target.data() + first, bytes, target.size() - first);
     tail.store(at + target.size(), std::memory_order_release);
   }
