@@ -82,13 +82,23 @@ struct Wrong {
   int64_t published = head + letter_bytes;
 };
 
-TEST(Mail, takes_a_frame_that_can_be) {
+// Rank 1 awaits a letter of rank 0.
+struct Waiting {
   Pair pair;
-  Mail mail(*pair.taker, *pair.arenas[1]);
-  std::vector<std::byte> place(letter_bytes, std::byte{7});
-  Awaited letter(place);
-  mail.enter(letter);
-  mail.post(letter);
+  Mail mail{*pair.taker, *pair.arenas[1]};
+  std::vector<std::byte> place = std::vector<std::byte>(letter_bytes, std::byte{7});
+  Awaited letter{place};
+
+  explicit Waiting(int32_t tag = 0) {
+    letter.tag = tag;
+    mail.enter(letter);
+    mail.post(letter);
+  }
+};
+
+TEST(Mail, takes_a_frame_that_can_be) {
+  Waiting waiting;
+  auto& [pair, mail, place, letter] = waiting;
   pair.write({.bytes = letter_bytes, .sequence = 1}, head + letter_bytes);
   EXPECT_TRUE(mail.turn());
   EXPECT_TRUE(letter.is_over && letter.outcome.ok());
@@ -109,12 +119,8 @@ TEST(Mail, tells_of_frames_that_cannot_be) {
   };
   for (const Wrong& wrong : all) {
     SCOPED_TRACE(wrong.name);
-    Pair pair;
-    Mail mail(*pair.taker, *pair.arenas[1]);
-    std::vector<std::byte> place(letter_bytes, std::byte{7});
-    Awaited letter(place);
-    mail.enter(letter);
-    mail.post(letter);
+    Waiting waiting;
+    auto& [pair, mail, place, letter] = waiting;
     pair.write(wrong.frame, wrong.published);
     mail.turn();
     EXPECT_EQ(mail.failure().code(), ErrorCode::protocol) << mail.failure().text();
@@ -127,12 +133,8 @@ TEST(Mail, tells_of_frames_that_cannot_be) {
 
 // What the peer wrote and has not come yet: the rest of a head, or of a body.
 TEST(Mail, waits_for_the_rest_of_a_frame) {
-  Pair pair;
-  Mail mail(*pair.taker, *pair.arenas[1]);
-  std::vector<std::byte> place(letter_bytes, std::byte{7});
-  Awaited letter(place);
-  mail.enter(letter);
-  mail.post(letter);
+  Waiting waiting;
+  auto& [pair, mail, place, letter] = waiting;
   const Frame frame{.bytes = letter_bytes, .sequence = 1};
   const auto bytes = std::as_bytes(std::span(&frame, 1));
   const std::vector<std::byte> body(letter_bytes);
@@ -149,12 +151,9 @@ TEST(Mail, waits_for_the_rest_of_a_frame) {
 
 // Its group breaks in the middle of a letter: its memory is its owner's again, whatever comes.
 TEST(Mail, writes_nothing_into_a_letter_that_was_given_up) {
-  Pair pair;
-  Mail mail(*pair.taker, *pair.arenas[1]);
-  std::vector<std::byte> place(letter_bytes, std::byte{7});
-  Awaited letter(place), other(place);
-  mail.enter(letter);
-  mail.post(letter);
+  Waiting waiting;
+  auto& [pair, mail, place, letter] = waiting;
+  Awaited other(place);
   pair.write({.bytes = letter_bytes, .sequence = 1}, head);
   EXPECT_TRUE(mail.turn());
   mail.finish(letter, Status(ErrorCode::state, "the test gives it up"));
@@ -263,13 +262,8 @@ TEST(Mail, owes_an_answer_until_all_of_it_has_left) {
 }
 
 TEST(Mail, tells_of_a_peer_that_sends_more_than_it_may) {
-  Pair pair;
-  Mail mail(*pair.taker, *pair.arenas[1]);
-  std::vector<std::byte> place(letter_bytes, std::byte{7});
-  Awaited letter(place);
-  letter.tag = 5;
-  mail.enter(letter);
-  mail.post(letter);
+  Waiting waiting(/*tag=*/5);
+  auto& [pair, mail, place, letter] = waiting;
   constexpr int64_t most = credit_bytes / (head + eager_bytes);
   for (int64_t sent = 0; sent <= most; ++sent) {
     EXPECT_TRUE(mail.failure().ok()) << sent;

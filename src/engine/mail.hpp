@@ -1,8 +1,8 @@
 // Letters from one member of a group to another: matching what was sent with what is awaited, and moving it. Letters have
 // no call numbers; between two members those with one tag are matched in the order posted, and nothing else is promised.
 //
-// Everything travels as frames through a channel to each peer, opened when first used. A sender does not wait for the receiver to be
-// there while what nobody has received yet is less than credit_bytes:
+// Everything travels as frames through a channel to each peer, opened when first used. A sender of a short letter waits only until the
+// channel has taken it; one that has sent credit_bytes without hearing that some was received, until the receiver has:
 //
 //   up to eager_bytes   message (with its bytes)           the letter is sent once the channel has taken it
 //                       ← credit: so much has been received, and as much more may be sent
