@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "algorithms/catalogue.hpp"
+#include "base/hosts.hpp"
 #include "base/sizes.hpp"
 #include "unisono/types.hpp"
 
@@ -20,6 +21,7 @@ struct Query {
   bool peer_reads = false;      // ranks may read each other's own memory
   bool coalesced = false;       // the data lies in many places, which peers do not know: no algorithm that reads there is chosen
   bool neighbours = true;       // all ranks have each other's lanes mapped; otherwise they have links
+  Hosts hosts = {};             // who has whose
   Order order = Order::own;     // reductions: how strict the order of additions has to be
   int64_t set_bytes = 128_KiB;  // what one slot set of a lane holds: all slots of a tile have to fit
 

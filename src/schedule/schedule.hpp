@@ -13,16 +13,18 @@
 #include <string>
 #include <vector>
 
+#include "base/hosts.hpp"
 #include "schedule/step.hpp"
 #include "unisono/types.hpp"
 
 namespace unisono {
 
-// Where a schedule is made for: this rank among how many, and the root of rooted collectives.
+// Where a schedule is made for: this rank among how many, the root of rooted collectives, and who shares a host.
 struct Place {
   int rank = 0;
   int ranks = 1;
   int root = 0;
+  Hosts hosts = {};
 
   bool operator==(const Place&) const = default;
 };
