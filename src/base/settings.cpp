@@ -113,6 +113,8 @@ const std::vector<Row>& rows() {
       text("UNISONO_LOG", &Settings::log, "what is written to standard error: error, warning, info or debug",
            {"error", "warning", "info", "debug"}),
       call_number("UNISONO_FIRST_CALL", &Settings::first_call, "the number of a group's first call, to test what happens when numbers wrap"),
+      text("UNISONO_PRETEND_HOSTS", &Settings::pretend_hosts,
+           "to try programs and tests: which ranks of one machine treat each other as being on one host: 2,2, 2x4 or 0/1/0/1"),
       text("UNISONO_TEST_STREAMS", &Settings::test_streams,
            "tests only: what channels move bytes with: rings, sockets (plain, on the loopback interface), rough:SEED"),
       text("UNISONO_FAULT", &Settings::fault, "builds with fault points only: point:hit[:rank] kills the process there"),

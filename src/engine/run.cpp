@@ -37,7 +37,8 @@ bool needs_everybody(const Step& step) {
 // right data; the fence keeps the reading before the look.
 bool somebody_gave_up(const Lanes& lanes, uint32_t call) {
   std::atomic_thread_fence(std::memory_order_acquire);
-  for (int member = 0; member < lanes.members(); ++member) {
+  if (lanes.mine().abort.load(std::memory_order_acquire) != 0) return true;
+  for (int member : lanes.mates()) {
     const LaneControl& control = lanes.control(member);
     if (control.abort.load(std::memory_order_acquire) != 0) return true;
     if (control.leaving.load(std::memory_order_acquire) != 0 && !at_least(control.finished.load(std::memory_order_acquire), call)) return true;
@@ -81,10 +82,13 @@ Status Run::prepare(const Call& call, const Assignment& assignment) {
   return Status::success();
 }
 
-void Run::start(uint64_t word, uint64_t base_tile) {
+void Run::start(uint64_t word, uint64_t base_tile, uint64_t signature) {
   word_ = word;
+  signature_ = signature;
   base_tile_ = base_tile;
-  oldest_ = gate_next_ = 0;
+  oldest_ = 0;
+  gate_next_ = 0;
+  other_call_ = -1;
   taken_ = false;
   std::fill(std::begin(receipts_), std::end(receipts_), Receipt{});
   sends_.clear();
@@ -126,12 +130,11 @@ bool Run::turn_tile(int64_t tile) {
   return progressed;
 }
 
-// Whether everybody has announced exactly this call; once it has been seen of a peer it stays true.
+// Whether everybody on this host has announced exactly this call; once it has been seen of a peer it stays true.
 bool Run::pass_gate() {
-  for (; gate_next_ < lanes_.members(); ++gate_next_) {
-    if (gate_next_ == lanes_.me()) continue;
-    if (lanes_.word(gate_next_, call_of(word_)).load(std::memory_order_acquire) != word_) return false;
-  }
+  const std::span<const int> mates = lanes_.mates();
+  for (; gate_next_ < mates.size(); ++gate_next_)
+    if (lanes_.word(mates[gate_next_], call_of(word_)).load(std::memory_order_acquire) != word_) return false;
   return true;
 }
 

@@ -9,7 +9,8 @@
 // With twice as many slot sets as tiles in flight no acknowledgement is needed (schedule/verify.cpp proves it for every
 // algorithm). `base` counts the tiles of all calls that passed the gate, which is the same number on all ranks.
 //
-// The gate: no step writes output, and no byte enters a link, before this rank has seen that everybody made the same call.
+// The gate: no step writes output, and no byte enters a link, before this rank has seen that everybody on its host made the same call.
+// What comes from other hosts carries the call's word, and is believed only with the right one.
 #pragma once
 
 #include <deque>
@@ -46,7 +47,7 @@ class Run {
   Run(Lanes& lanes, Router& router, Arena& arena) : lanes_(lanes), router_(router), arena_(arena) {}
 
   Status prepare(const Call& call, const Assignment& assignment);  // before announcing: takes what memory it needs
-  void start(uint64_t word, uint64_t base_tile);
+  void start(uint64_t word, uint64_t base_tile, uint64_t signature = 0);  // of the call, beyond the word: for frames between hosts
   Turn turn();
   int64_t tiles() const { return tiles_; }
   // Before the call's word: where in this rank's arena, or in its own memory, peers find its buffers. See run_shown.cpp
@@ -56,6 +57,7 @@ class Run {
   void give_stage_back() { lanes_.give_tiles_back(arena_); }  // for good
   void abandon();  // after start(): the call is given up, and with it the group
   const Status& failure() const { return failure_; }
+  int met_other_call() const { return other_call_; }  // a member on another host that sent something of another call, or -1
   int unreadable() const { return unreadable_; }  // the peer whose memory could not be read because the kernel refused it, or -1
 
  private:
@@ -67,6 +69,7 @@ class Run {
   // What stands in front of all bytes of a send, and of a send of none.
   struct LinkFrame {
     uint64_t word = 0;  // of the call
+    uint64_t signature = 0;
     uint32_t tile = 0;
     uint32_t bytes = 0;
   };
@@ -136,7 +139,7 @@ class Run {
   Arena& arena_;
   const Call* call_ = nullptr;
   Assignment assignment_;
-  uint64_t word_ = 0;
+  uint64_t word_ = 0, signature_ = 0;
   uint64_t base_tile_ = 0;
   int64_t tiles_ = 1;
   int64_t slot_bytes_ = 0;
@@ -147,7 +150,8 @@ class Run {
   std::vector<Layout> lists_;                    // by peer, input and output: what it shows, as this rank sees it; empty: not read
   bool taken_ = false;        // this rank has said that it needs nothing more of the others' buffers
   bool reads_peers_ = false;  // private memory of peers, not only their stage
-  int gate_next_ = 0;
+  size_t gate_next_ = 0;  // among the mates
+  int other_call_ = -1;
   Receipt receipts_[max_window];
   std::vector<Arrival> arrivals_;  // by peer
   int64_t done_steps_[max_window] = {};

@@ -36,7 +36,7 @@ void Run::send(const Step& step, int64_t tile) {
   Stretch left = all;
   do {
     const int64_t bytes = std::min(left.here, most_in_a_frame);
-    const LinkFrame frame{word_, static_cast<uint32_t>(tile), static_cast<uint32_t>(bytes)};
+    const LinkFrame frame{word_, signature_, static_cast<uint32_t>(tile), static_cast<uint32_t>(bytes)};
     channel.post_send(std::as_bytes(std::span(&frame, 1)), {left.data, static_cast<size_t>(bytes)});
     left.drop(bytes);
   } while (left.bytes > 0);
@@ -104,6 +104,10 @@ bool Run::take_head(const Step& step, int64_t tile, const Stretch& target) {
   if (channel.receiving()) return false;
   const int rank = lanes_.member(step.peer).rank;
   const bool may_be = frame.tile >= oldest_ && frame.tile < std::min(oldest_ + tiles_set_aside(assignment_.window), tiles_);
+  if ((frame.word != word_ || frame.signature != signature_) && !lanes_.is_here(step.peer)) {
+    other_call_ = step.peer;  // that is for the group to tell
+    return false;
+  }
   if (frame.word != word_) {
     failure_ = {ErrorCode::protocol, fmt::format("what came from rank {} is not of this call", rank), rank};
   } else if (!may_be || frame.bytes > most_in_a_frame) {

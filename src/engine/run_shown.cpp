@@ -14,6 +14,8 @@
 //
 // Order: `shown` is written before the word and read after it was seen (pass_gate). `taken` is stored with release after the
 // last read and loaded with acquire before the caller may write to the buffer again.
+#include <algorithm>
+
 #include "base/check.hpp"
 #include "engine/run.hpp"
 
@@ -138,11 +140,11 @@ const Layout& Run::list_shown_by(int peer, Buffer buffer, uint64_t shown) {
 }
 
 bool Run::somebody_shows() const {
-  for (int peer = 0; peer < lanes_.members(); ++peer) {
+  auto shows = [&](int peer) {
     const Shown& shown = lanes_.shown(peer, call_of(word_));
-    if (shown.input.load(std::memory_order_relaxed) != 0 || shown.output.load(std::memory_order_relaxed) != 0) return true;
-  }
-  return false;
+    return shown.input.load(std::memory_order_relaxed) != 0 || shown.output.load(std::memory_order_relaxed) != 0;
+  };
+  return shows(lanes_.me()) || std::ranges::any_of(lanes_.mates(), shows);
 }
 
 // Says that this rank has read all it needs; true once it may leave.
@@ -154,8 +156,9 @@ bool Run::everybody_has_taken() {
     lanes_.mine().taken.store(number, std::memory_order_release);
     if (somebody_shows()) lanes_.wake_peers();
   }
-  for (int peer = 0; peer < lanes_.members() && shows_anything(); ++peer)
-    if (peer != lanes_.me() && !at_least(lanes_.control(peer).taken.load(std::memory_order_acquire), number)) return false;
+  if (!shows_anything()) return true;
+  for (int peer : lanes_.mates())
+    if (!at_least(lanes_.control(peer).taken.load(std::memory_order_acquire), number)) return false;
   return true;
 }
 

@@ -65,8 +65,9 @@ void announce_reduction(const UserReduction& reduction, Announcement& announceme
 
 }  // namespace
 
-uint32_t Announcement::hash() const {
-  if (state == CallState::refused) return refused_hash;
+uint32_t Announcement::hash() const { return state == CallState::refused ? refused_hash : folded(long_hash()); }
+
+uint64_t Announcement::long_hash() const {
   uint64_t head;
   std::memcpy(&head, this, sizeof(head));
   uint64_t bits;
@@ -75,7 +76,7 @@ uint32_t Announcement::hash() const {
   if (op == ReduceKind::user) hash = hash_combine(hash, hash_text(name_of_reduction(*this)) * 2 + commutative);
   if (purpose != Purpose::data) hash = hash_combine(hash, static_cast<uint64_t>(purpose));
   if (dims >= 0) hash = hash_combine(hash, hash_bytes(shape, static_cast<size_t>(dims) * sizeof(shape[0])));
-  return folded(hash);
+  return hash;
 }
 
 uint32_t next_hash(uint32_t hash) { return folded(hash_combine(hash, hash)); }

@@ -34,6 +34,7 @@ struct Announcement {
   char text[cell_bytes - 112] = {};  // refused: why; a user-defined reduction: its name
 
   uint32_t hash() const;     // never that of a refused call
+  uint64_t long_hash() const;  // as good as unique
   size_t used_bytes() const; // what follows is not written into a cell, and not compared
   bool operator==(const Announcement&) const = default;
 };

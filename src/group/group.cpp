@@ -27,7 +27,7 @@ Group::Group(GroupParts parts, Arena& arena)
       arena_(arena),
       log_(parts_.world->log()),
       policy_(parts_.world->wait_policy()),
-      members_(parts_.layout, parts_.me, parts_.members),
+      members_(parts_.layout, parts_.me, parts_.members, parts_.world->remotes()),
       router_(members_.shared_memory(), arena, LinkUse::steps, parts_.world->ways()),
       exchange_(members_.shared_memory(), arena),
       run_(members_.shared_memory(), router_, arena),
@@ -45,7 +45,8 @@ void Group::met(const GroupParts& parts) {
   parts_.time = parts.time;
   parts_.my_place = parts.my_place;
   parts_.peer_reads = parts.peer_reads;
-  members_.met(parts_.places);
+  parts_.crowded = parts.crowded;
+  members_.met(parts_.places, parts_.board_key.key, parts_.first_call);
   router_.met(parts_.board_key.key);
   mailbox_.met(parts_.board_key.key);
 }
@@ -157,7 +158,7 @@ void Group::begin(const Call& call, Decision* standing) {
   current_.compared = 0;
   current_.differs = -1;
   current_.number = ++number_;
-  current_.started_ns = 0;
+  current_.started_ns = current_.told_ns = current_.other_call_ns = 0;
   current_.renews = current_.number % numbers_between_marks < max_ring;  // each entry of the rings once
   if (current_.renews) [[unlikely]]
     mark_anew();
@@ -241,9 +242,11 @@ Status Group::decide(const Call& call, Decision& decision) {
                                .rank = me(),
                                .root = call.root,
                                .bytes = piece_bytes(call, size()),
-                               .crowded = policy_.crowded,
+                               .crowded = parts_.crowded,
                                .peer_reads = parts_.peer_reads,
                                .coalesced = call.coalesced(),
+                               .neighbours = parts_.hosts.one(),
+                               .hosts = parts_.hosts,
                                .order = order_for(call),
                                .set_bytes = run_.stage_bytes()});
   if (!chosen.ok()) return chosen.status();
@@ -267,8 +270,7 @@ Order Group::order_for(const Call& call) const {
 bool Group::may_announce() {
   const uint32_t needed = current_.number - static_cast<uint32_t>(parts_.run_ahead) - 1;
   if (at_least(seen_by_all_, needed)) return true;
-  for (int member = 0; member < size(); ++member) {
-    if (member == me()) continue;
+  for (int member : members_.mates()) {
     const uint64_t word = members_.word(member, needed);
     if (!at_least(call_of(word), needed)) return false;
     const std::optional<uint64_t>& ahead = ran_ahead_[needed % max_ring];
@@ -293,11 +295,11 @@ void Group::write_announcement() {
     members_.wake_others();  // they wait for it before anything else
 }
 
-// The first call with a signature: nothing is taken from the others before it is known to be theirs, too.
+// The first call with a signature: nothing is taken from the others before it is known to be theirs, too. Frames between hosts carry
+// more of a signature than words do.
 bool Group::compare_announcements() {
-  for (; current_.compared < size(); ++current_.compared) {
-    const int member = current_.compared;
-    if (member == me()) continue;
+  for (; current_.compared < static_cast<int>(members_.mates().size()); ++current_.compared) {
+    const int member = members_.mates()[static_cast<size_t>(current_.compared)];
     if (members_.word(member, current_.number) != current_.word) return false;
     if (!says_the_same(members_.announcement(member, current_.number), current_.decision->announcement)) current_.differs = member;
     if (current_.differs >= 0) return false;  // examine() tells
@@ -314,9 +316,12 @@ Turn Group::turn() {
   }
   if (!current_.announced) {
     write_announcement();
-    if (!current_.refusal.ok()) return Turn::done;  // it has been said
+    if (!current_.refusal.ok()) {  // it has been said
+      if (members_.span_hosts()) break_refused();
+      return Turn::done;
+    }
     if (current_.path == Path::schedule)
-      run_.start(current_.word, tile_);
+      run_.start(current_.word, tile_, members_.span_hosts() ? current_.decision->announcement.long_hash() : 0);
     else
       exchange_.start(*current_.call, exchange_mode(), current_.word, tile_);
   }

@@ -102,6 +102,7 @@ class Group : public std::enable_shared_from_this<Group> {
 
   // From the control thread.
   void member_lost(int member);
+  void told(int member, const Notice& notice);  // by a member on another host
   void give_back_when_idle(int64_t idle_ns);
 
   // Leaving: nobody is waited for. Their memory is free once everybody has left (`all_left`).
@@ -130,6 +131,8 @@ class Group : public std::enable_shared_from_this<Group> {
     int64_t started_ns = 0;              // when it was first looked at while waiting; 0: not yet
     bool noted = false;                  // that this process waits in it, for others to see
     bool warned = false;
+    int64_t told_ns = 0;                 // when members on other hosts were last told of it, and asked
+    int64_t other_call_ns = 0;           // since when a frame of another call has been seen
     InterruptWatch interrupts;
   };
 
@@ -184,6 +187,9 @@ class Group : public std::enable_shared_from_this<Group> {
   Status judge(int member, uint32_t number);
   Status verdict_status(uint32_t number, const Verdict& verdict) const;
   Status examine_members();
+  Status examine_frames();
+  void break_refused();
+  void tell_call();
   Status examine_clock();
   double waited_s() const;
   Status timed_out(double waited_s) const;

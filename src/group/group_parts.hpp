@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/hosts.hpp"
 #include "transport/lanes.hpp"
 
 namespace unisono {
@@ -27,6 +28,7 @@ struct GroupParts {
   LaneLayout layout;       // of what each member has in shared memory
   int run_ahead = 0;
   uint32_t first_call = 1;  // its number
+  Hosts hosts;  // of the members
   std::vector<Neighbour> members;
   std::vector<int64_t> places;  // of each member's lane in its arena
   BoardKey board_key;
@@ -36,6 +38,7 @@ struct GroupParts {
   double timeout_s = 0;
   bool reproducible = false;
   bool peer_reads = true;  // whether every member may read every other's own memory
+  bool crowded = false;    // whether one of them shares its core
 };
 
 }  // namespace unisono

@@ -21,18 +21,28 @@ constexpr uint64_t number_of(uint64_t voice) { return voice >> 1; }
 
 }  // namespace
 
-Members::Members(const LaneLayout& layout, int me, std::vector<Neighbour> neighbours) : lanes_(layout, me, std::move(neighbours)) {}
+Members::Members(const LaneLayout& layout, int me, std::vector<Neighbour> neighbours, Remotes* remotes)
+    : lanes_(layout, me, std::move(neighbours)), remotes_(remotes) {}
+
+void Members::met(std::span<const int64_t> places, uint64_t group, uint32_t first_call) {
+  lanes_.find(places);
+  lanes_.start_mirrors(first_call - 1);
+  group_ = group;
+}
 
 std::string Members::occupation(int member) const { return read_note(lanes_.member(member).head().waiting); }
 
 Announcement Members::announcement(int member, uint32_t call) const {
   Announcement announcement;
+  std::unique_lock lock(told_mutex_, std::defer_lock);
+  if (!is_here(member)) lock.lock();
   std::memcpy(&announcement, lanes_.cell(member, call).bytes, sizeof(announcement));
   return announcement;
 }
 
 bool Members::everybody_finished(uint32_t call) const {
-  for (int member = 0; member < size(); ++member)
+  if (!at_least(finished(me()), call)) return false;
+  for (int member : mates())
     if (!at_least(finished(member), call)) return false;
   return true;
 }
@@ -47,21 +57,91 @@ Verdict Members::judge(uint32_t call, Verdict verdict) {
   return {static_cast<int>(seen >> 16 & 0xffff), static_cast<int>(seen & 0xffff)};
 }
 
-// The text goes into this rank's lane, and then the abort word into everybody's.
-void Members::revoke(const Status& fault) {
-  LaneControl& mine = lanes_.mine();
-  if (is_broken()) return;
-  if (mine.cause[0] == 0) {
-    const std::string& text = fault.message();
-    const size_t length = std::min(text.size(), static_cast<size_t>(cause_bytes - 1));
-    std::memcpy(mine.cause, text.data(), length);
-    mine.cause[length] = 0;
+// The text goes into the reporter's lane, or its mirror, and then the abort word into this rank's.
+void Members::break_here(uint64_t abort, int reporter, std::string_view cause) {
+  char(&text)[cause_bytes] = lanes_.control(reporter).cause;
+  if (text[0] == 0) {
+    const size_t length = std::min(cause.size(), static_cast<size_t>(cause_bytes - 1));
+    std::memcpy(text, cause.data(), length);
+    text[length] = 0;
   }
+  uint64_t none = 0;
+  lanes_.mine().abort.compare_exchange_strong(none, abort, std::memory_order_acq_rel);
+}
+
+void Members::revoke(const Status& fault) {
+  if (is_broken()) return;
   const uint64_t packed = pack_abort(fault.code(), me(), static_cast<uint32_t>(fault.peer()));
-  for (int member = 0; member < size(); ++member) {
+  break_here(packed, me(), fault.message());
+  for (int member : mates()) {
     uint64_t none = 0;
     lanes_.control(member).abort.compare_exchange_strong(none, packed, std::memory_order_acq_rel);
   }
+  if (!span_hosts()) return;
+  Notice told = notice(NoticeHead::Kind::fault);
+  told.head.code = static_cast<uint16_t>(fault.code());
+  told.head.rank = fault.peer();
+  told.add(fault.message().data(), fault.message().size());
+  tell(told);
+}
+
+// Of several faults, told at once from several hosts, each rank believes the first that it hears of.
+void Members::told_fault(int member, const Notice& notice) {
+  const auto code = std::clamp<uint16_t>(notice.head.code, 1, static_cast<uint16_t>(ErrorCode::internal));
+  break_here(pack_abort(static_cast<ErrorCode>(code), member, static_cast<uint32_t>(notice.head.rank)), member, notice.text());
+}
+
+Notice Members::notice(NoticeHead::Kind kind) const {
+  Notice notice;
+  notice.head = {.kind = kind, .group = group_, .finished = finished(me())};
+  return notice;
+}
+
+void Members::tell(const Notice& notice) const {
+  for (int member = 0; member < size(); ++member)
+    if (!is_here(member)) remotes_->tell(rank(member), notice);
+}
+
+Notice Members::call_notice(uint32_t call, const Announcement& announcement, bool asks) const {
+  Notice told = notice(NoticeHead::Kind::announced);
+  told.head.asks = asks;
+  const ToldCall said{word(me(), call), announcement};
+  told.add(&said, sizeof(said));
+  return told;
+}
+
+void Members::tell_call(uint32_t call, const Announcement& announcement) { tell(call_notice(call, announcement, true)); }
+
+void Members::ask_about(uint32_t call, int member, const Announcement& announcement) {
+  remotes_->tell(rank(member), call_notice(call, announcement, true));
+}
+
+// The answer is about the same call, if this rank has announced it; its cell is not written again before the word was.
+void Members::told_call(int member, const Notice& notice) {
+  ToldCall told;
+  if (!notice.read(told)) return;
+  const uint32_t call = call_of(told.word);
+  lanes_.control(member).finished.store(notice.head.finished, std::memory_order_release);
+  if (told.word != 0) {
+    std::lock_guard lock(told_mutex_);
+    std::memcpy(lanes_.cell(member, call).bytes, &told.announcement, sizeof(told.announcement));
+    lanes_.word(member, call).store(told.word, std::memory_order_release);
+  }
+  if (!notice.head.asks) return;
+  Announcement mine;
+  const uint64_t word = this->word(me(), call);
+  if (call_of(word) == call) mine = announcement(me(), call);
+  const bool still = call_of(word) == call && this->word(me(), call) == word;
+  Notice answer = this->notice(NoticeHead::Kind::announced);
+  const ToldCall said{still ? word : 0, mine};
+  answer.add(&said, sizeof(said));
+  remotes_->tell(rank(member), answer);
+}
+
+void Members::told_left(int member, const Notice& notice) {
+  lanes_.control(member).finished.store(notice.head.finished, std::memory_order_release);
+  uint32_t here = still_here;
+  lanes_.left(me(), member).compare_exchange_strong(here, has_left, std::memory_order_acq_rel);
 }
 
 Status Members::fault() const {
@@ -90,7 +170,9 @@ void Members::mark_died(int member) {
 void Members::say_leaving() { lanes_.mine().leaving.store(1, std::memory_order_seq_cst); }
 
 void Members::say_left() {
-  for (int member = 0; member < size(); ++member) lanes_.left(member, me()).store(has_left, std::memory_order_release);
+  lanes_.left(me(), me()).store(has_left, std::memory_order_release);
+  for (int member : mates()) lanes_.left(member, me()).store(has_left, std::memory_order_release);
+  if (span_hosts()) tell(notice(NoticeHead::Kind::left));
 }
 
 bool Members::all_left() const {

@@ -1,8 +1,9 @@
 // All that a group knows of its members, and all that it says to them: announcements, verdicts, faults, who is there and who has
 // gone. The group's protocol (group.cpp, trouble.cpp, agree.cpp, …) speaks to the others through this class alone.
 //
-// Members of this host have lanes in shared memory, where what they say is read and what is said to them is stored; who writes which
-// word there, and in which order, is argued in transport/lane.hpp.
+// Members on this host have lanes in shared memory, where what they say is read and what is said to them is stored; who writes which
+// word there, and in which order, is argued in transport/lane.hpp. Members on other hosts are told by notices, and what they have told is
+// kept in mirrors of their lanes (told_…): of them no more is known than that.
 //
 // Who writes: under the group's runner token, but for what is marked as of any thread. Order: what a word speaks of is written
 // before the word is stored with release, and read after it was loaded with acquire. The first verdict, fault and outcome stands:
@@ -10,10 +11,12 @@
 #pragma once
 
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <string>
 
 #include "group/announcement.hpp"
+#include "group/remotes.hpp"
 #include "transport/lanes.hpp"
 #include "transport/waiting.hpp"
 #include "unisono/status.hpp"
@@ -29,12 +32,15 @@ struct Verdict {
 
 class Members {
  public:
-  Members(const LaneLayout& layout, int me, std::vector<Neighbour> neighbours);
-  void met(std::span<const int64_t> places) { lanes_.find(places); }  // takes no memory
+  Members(const LaneLayout& layout, int me, std::vector<Neighbour> neighbours, Remotes* remotes);  // null: all are here
+  void met(std::span<const int64_t> places, uint64_t group, uint32_t first_call);  // takes no memory
   Lanes& shared_memory() { return lanes_; }                           // for the engine, which moves data there
 
   int size() const { return lanes_.members(); }
   int me() const { return lanes_.me(); }
+  std::span<const int> mates() const { return lanes_.mates(); }  // the other members on this host
+  bool is_here(int member) const { return lanes_.is_here(member); }
+  bool span_hosts() const { return lanes_.spans_hosts(); }
   int pid(int member) const { return lanes_.member(member).pid; }
   std::string occupation(int member) const;  // in which call it has been waiting for a while, or gave up; "": in none. Any thread.
 
@@ -55,10 +61,14 @@ class Members {
   uint64_t word(int member, uint32_t call) const { return lanes_.word(member, call).load(std::memory_order_acquire); }
   Announcement announcement(int member, uint32_t call) const;  // after its word was seen
 
+  // To members on other hosts, whom words do not reach: which call this rank is in, and that it wants to know the same of them.
+  void tell_call(uint32_t call, const Announcement& announcement);
+  void ask_about(uint32_t call, int member, const Announcement& announcement);
+
   // How far each has come.
   void finish(uint32_t call) { lanes_.mine().finished.store(call, std::memory_order_release); }
   uint32_t finished(int member) const { return lanes_.control(member).finished.load(std::memory_order_acquire); }
-  bool everybody_finished(uint32_t call) const;
+  bool everybody_finished(uint32_t call) const;  // on this host
   void renew(uint32_t call) const { lanes_.renew(call); }  // see there
 
   // The first verdict on a call stands, and is returned.
@@ -83,8 +93,22 @@ class Members {
   std::optional<bool> outcome(uint64_t number) const;  // none yet
   void settle(uint64_t number, bool flag);             // unless it is settled, or long past
 
+  // What a member on another host has told. The control thread's.
+  void told_call(int member, const Notice& notice);
+  void told_fault(int member, const Notice& notice);
+  void told_left(int member, const Notice& notice);
+
  private:
+  int rank(int member) const { return lanes_.member(member).rank; }
+  void tell(const Notice& notice) const;  // to all members on other hosts
+  Notice notice(NoticeHead::Kind kind) const;
+  Notice call_notice(uint32_t call, const Announcement& announcement, bool asks) const;
+  void break_here(uint64_t abort, int reporter, std::string_view cause);
+
   Lanes lanes_;
+  Remotes* remotes_;
+  uint64_t group_ = 0;             // its key
+  mutable std::mutex told_mutex_;  // guards the announcements in mirrors
 };
 
 }  // namespace unisono

@@ -6,6 +6,11 @@
 #include "group/world.hpp"
 
 namespace unisono {
+namespace {
+
+constexpr std::string_view broken_between_hosts = "This group spans hosts and is broken: make a new one";
+
+}  // namespace
 
 // Asked while waiting, never on the way of a call that goes well.
 Status Group::examine() {
@@ -16,6 +21,7 @@ Status Group::examine() {
     if (run_.unreadable() >= 0) parts_.world->stop_reading(world_rank(run_.unreadable()));
     return break_group(fault_here(run_.failure()));
   }
+  RETURN_IF_ERROR(examine_frames());
   RETURN_IF_ERROR(examine_members());
   auto is_here = [this](int member) { return members_.presence(member) == Presence::here; };
   if (const auto loss = router_.unexplained_loss(is_here)) return break_group(no_way_to(loss->member, loss->why, call_text()));
@@ -40,10 +46,12 @@ Status Group::examine_differences() {
 }
 
 // The first to see a difference says which two ranks differ, so that everybody names the same two. Everybody is woken each time,
-// since whoever has left the call may be waiting for this rank to have announced it.
+// since whoever has left the call may be waiting for this rank to have announced it. Between hosts the group breaks: somebody may have
+// sent, and returned, before anybody knew.
 Status Group::judge(int member, uint32_t number) {
   const bool refused = members_.announcement(member, number).state == CallState::refused;
   const Verdict mine = refused ? Verdict{member, member} : Verdict{std::min(member, me()), std::max(member, me())};
+  if (members_.span_hosts()) return break_group(verdict_status(number, mine));
   const Verdict verdict = members_.judge(number, mine);
   members_.wake_everyone();
   return verdict_status(number, verdict);
@@ -56,19 +64,62 @@ Status Group::verdict_status(uint32_t number, const Verdict& verdict) const {
   const Announcement second = members_.announcement(other, number);
   first.text[sizeof(first.text) - 1] = 0;
   std::string where = fmt::format("group \"{}\", call #{}", name(), number);
+  const bool breaks = members_.span_hosts();
   if (one == other)
     return {ErrorCode::peer_argument,
-            fmt::format("rank {} refused its {}: {}; {}. No data was moved and the group is usable", world_rank(one),
-                        static_cast<size_t>(first.kind) < all_collectives().size() ? name_of(first.kind) : "call", first.text, where),
+            fmt::format("rank {} refused its {}: {}; {}. {}", world_rank(one),
+                        static_cast<size_t>(first.kind) < all_collectives().size() ? name_of(first.kind) : "call", first.text, where,
+                        breaks ? broken_between_hosts : "No data was moved and the group is usable"),
             world_rank(one)};
   return {ErrorCode::mismatch,
-          fmt::format("{}; {}: rank {} called {}, rank {} called {}. No output was written and the group is usable",
+          fmt::format("{}; {}: rank {} called {}, rank {} called {}. {}",
                       difference({world_rank(one), &first}, {world_rank(other), &second}), where, world_rank(one),
-                      describe(first), world_rank(other), describe(second)),
+                      describe(first), world_rank(other), describe(second),
+                      breaks ? broken_between_hosts : "No output was written and the group is usable"),
           world_rank(me() == one ? other : one)};
 }
 
-// A member that died or left is a fault only if this call still needs something of it.
+// A frame of another call than this one: its sender is asked which it made, and examine_differences() tells when the answer is here.
+Status Group::examine_frames() {
+  constexpr int64_t a_while_ns = 2'000'000'000;
+  const int member = run_.met_other_call();
+  if (member < 0 || !current_.announced) return Status::success();
+  const int64_t now = now_ns();
+  if (current_.other_call_ns == 0) {
+    current_.other_call_ns = now;
+    members_.ask_about(current_.number, member, current_.decision->announcement);
+  }
+  if (now - current_.other_call_ns < a_while_ns) return Status::success();
+  return break_group({ErrorCode::mismatch, fmt::format("rank {} made another call than rank {}, and does not say which; {}. {}", world_rank(member),
+                                                       world_rank(me()), call_text(), broken_between_hosts),
+                      world_rank(member)});
+}
+
+void Group::break_refused() {
+  static_cast<void>(break_group(verdict_status(current_.number, {me(), me()})).ok());
+}
+
+// Members on other hosts do not see this rank's announcements: once it has waited for a while they are told, and asked for theirs, so
+// that everybody can say who is missing, and whose calls differ though nobody has sent anything.
+void Group::tell_call() {
+  constexpr int64_t between_ns = 1'000'000'000;
+  const int64_t now = now_ns();
+  if (!members_.span_hosts() || !current_.announced || (current_.told_ns != 0 && now - current_.told_ns < between_ns)) return;
+  current_.told_ns = now;
+  members_.tell_call(current_.number, current_.decision->announcement);
+}
+
+void Group::told(int member, const Notice& notice) {
+  switch (notice.head.kind) {
+    case NoticeHead::Kind::announced: return members_.told_call(member, notice);
+    case NoticeHead::Kind::fault: return members_.told_fault(member, notice);
+    case NoticeHead::Kind::left: return members_.told_left(member, notice);
+    default: return;
+  }
+}
+
+// A member that died or left is a fault only if this call still needs something of it. Of one on another host that is known when its
+// connection has ended: what it had sent before has come then.
 Status Group::examine_members() {
   for (int member = 0; member < size(); ++member) {
     if (member == me()) continue;
@@ -76,7 +127,7 @@ Status Group::examine_members() {
     if (presence == Presence::here) continue;
     std::string how = presence == Presence::left ? "left the group" : parts_.world->how_lost(world_rank(member));
     const uint32_t finished = members_.finished(member);
-    if (at_least(finished, current_.number)) continue;
+    if (members_.is_here(member) ? at_least(finished, current_.number) : !router_.is_lost(member)) continue;
     return break_group({ErrorCode::peer_lost,
                         fmt::format("rank {} (pid {}) {}; {}; its last finished call is #{}; first seen by rank {} after {:.2f} s. "
                                     "This group is broken: make a new one without that rank",
@@ -101,6 +152,7 @@ Status Group::examine_clock() {
   const double waited = waited_s(), deadline_s = current_.call->timeout_s > 0 ? current_.call->timeout_s : parts_.timeout_s;
   if (waited >= deadline_s) return break_group(timed_out(waited));
   constexpr double a_while_s = 0.05;
+  if (waited > a_while_s) tell_call();
   if (!current_.noted && waited > a_while_s) {
     current_.noted = true;
     parts_.world->note_waiting("waits in " + call_text());

@@ -70,9 +70,10 @@ Status World::open() {
   lost_.resize(static_cast<size_t>(size()));
   std::vector<std::atomic<int64_t>*> taking = {&head().taking};
   for (const Neighbour& neighbour : joined_.neighbours)
-    if (neighbour.rank != rank()) taking.push_back(&neighbour.head().taking);
+    if (neighbour.rank != rank() && neighbour.is_here()) taking.push_back(&neighbour.head().taking);
   arena_->take_beside(std::move(taking));
   settle_policy();
+  if (!hosts().one()) remotes_ = std::make_unique<Remotes>(joined_.neighbours, rank(), ways());
   RETURN_IF_ERROR(watch_others());
   RETURN_IF_ERROR(start_threads());
   const Status status = make_world_group();
@@ -89,13 +90,14 @@ Status World::prepare() {
   auto streams = StreamChoice::parse(settings().test_streams);
   if (!streams.ok()) return streams.status();
   streams_ = *streams;
-  RETURN_IF_ERROR(require_descriptors(request_));
-  if (streams_.kind == StreamChoice::Kind::sockets) {
-    auto sockets = Sockets::open(streams_.send_buffer_bytes);
-    if (!sockets.ok()) return sockets.status();
-    sockets_ = std::move(*sockets);
-    request_.port = sockets_->port();
+  if (!settings().pretend_hosts.empty()) {
+    auto hosts = Hosts::parse("UNISONO_PRETEND_HOSTS", settings().pretend_hosts, size());
+    if (!hosts.ok()) return {ErrorCode::init, hosts.status().message()};
+    request_.hosts = std::move(*hosts);
+    request_.hosts_text = settings().pretend_hosts;
   }
+  RETURN_IF_ERROR(require_descriptors(request_));
+  if (streams_.kind == StreamChoice::Kind::sockets || !hosts().one()) RETURN_IF_ERROR(prepare_sockets());
   auto watch = DeathWatch::open();
   if (!watch.ok()) return watch.status();
   death_watch_ = std::move(*watch);
@@ -116,6 +118,14 @@ Status World::prepare() {
   head().private_address = reinterpret_cast<uint64_t>(&private_probe_);
   head().own_address = reinterpret_cast<uint64_t>(&head());
   head().magic = arena_magic;
+  return Status::success();
+}
+
+Status World::prepare_sockets() {
+  auto sockets = Sockets::open(streams_.send_buffer_bytes);
+  if (!sockets.ok()) return sockets.status();
+  sockets_ = std::move(*sockets);
+  request_.port = sockets_->port();
   return Status::success();
 }
 
@@ -149,6 +159,7 @@ void World::settle_policy() {
   uint32_t quota = 0;
   readable_ = std::vector<std::atomic<bool>>(static_cast<size_t>(size()));
   for (const Neighbour& neighbour : joined_.neighbours) {
+    if (!neighbour.is_here()) continue;
     for (int word = 0; word < core_mask_words; ++word) together.words[word] |= neighbour.head().core_mask[word];
     uint32_t theirs = neighbour.head().cores;
     if (theirs != 0 && (quota == 0 || theirs < quota)) quota = theirs;
@@ -156,9 +167,17 @@ void World::settle_policy() {
   }
   cores_ = count(together);
   if (quota != 0) cores_ = std::min(cores_, static_cast<int>(quota));
-  policy_.crowded = size() > cores_;
+  policy_.crowded = size() > cores_;  // pretended hosts share the cores, too
   policy_.spin_ns = policy_.patience_ns = settings().spin_us * 1000;
   policy_.global_barrier = joined_.global_barrier && !policy_.crowded;  // where ranks sleep all the time, a fence is cheaper
+}
+
+void World::say_goodbye(const std::string& how) {
+  Notice notice;
+  notice.head = {.kind = NoticeHead::Kind::goodbye};
+  notice.add(how.data(), how.size());
+  remotes_->tell_all(notice);
+  remotes_->finish();
 }
 
 std::string World::how_lost(int rank) const {
@@ -168,6 +187,7 @@ std::string World::how_lost(int rank) const {
 
 void World::say_exiting(int status) {
   if (forked() || left_ || !arena_) return;
+  if (remotes_) say_goodbye(fmt::format("exited with {}", status & 0xff));
   head().goodbye.store(static_cast<uint32_t>(Goodbye::exiting) | static_cast<uint32_t>(status & 0xff) << 8, std::memory_order_release);
 }
 
@@ -192,6 +212,7 @@ void World::close_in_child() {
   joined_.life.reset();
   joined_.watches.clear();
   if (death_watch_) death_watch_->close_in_child();
+  if (remotes_) remotes_->close_in_child();
   if (sockets_) sockets_->close_in_child();
   stop_.reset();
   if (arena_) arena_->close_in_child();
@@ -218,6 +239,7 @@ void World::leave() {
   if (stop_) static_cast<void>(!write(stop_.number(), &one, sizeof(one)));
   if (progress_thread_.joinable()) progress_thread_.join();
   if (control_thread_.joinable()) control_thread_.join();
+  if (remotes_) say_goodbye("left");
   if (arena_) head().goodbye.store(static_cast<uint32_t>(Goodbye::left), std::memory_order_release);
   joined_.life.reset();  // the others hear of it now
   joined_.door.close();

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <optional>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "base/log.hpp"
 #include "group/death_watch.hpp"
 #include "group/group.hpp"
+#include "group/remotes.hpp"
 #include "planner/planner.hpp"
 #include "rendezvous/join.hpp"
 #include "transport/arena.hpp"
@@ -77,6 +79,8 @@ class World : public std::enable_shared_from_this<World> {
   const WaitPolicy& wait_policy() const { return policy_; }
   const PlannerRules& planner_rules() const { return rules_; }
   Ways ways() const { return {streams_, sockets_.get()}; }
+  const Hosts& hosts() const { return request_.hosts; }
+  Remotes* remotes() const { return remotes_.get(); }  // null: all ranks are on this host
 
   std::shared_ptr<Group> world_group() const { return world_group_; }
   // Called by the members; `ranks` are in the order that gives group ranks. Waits until all of them have come.
@@ -99,6 +103,7 @@ class World : public std::enable_shared_from_this<World> {
   explicit World(WorldOptions options);
   Status open();
   Status prepare();
+  Status prepare_sockets();
   void settle_policy();
   Status start_threads();
   Status make_world_group();
@@ -110,6 +115,17 @@ class World : public std::enable_shared_from_this<World> {
   void control_until_stopped(LateVisitors& visitors, Deadline& door_rests);
   Status watch_others();
   void member_lost(int rank, const std::string& how);
+  // group/world_remotes.cpp: what ranks on other hosts tell
+  void hear_remotes();
+  void heard(int from, const Notice& notice);
+  void heard_entry(int from, const Notice& notice);
+  void heard_of_group(int from, const Notice& notice);
+  bool pass_on(int from, const Notice& notice);
+  void apply_early(Group& group);
+  void judge_silence();
+  void say_goodbye(const std::string& how);
+  std::vector<int> told_members(int rank, uint64_t key) const;
+  void tell_entry(const BoardEntry& entry, const std::vector<int>& ranks);
   Group::Share progress_all(std::vector<std::shared_ptr<Group>>& groups, uint32_t& version);
   void sweep_retired();
   void look_after_idle_groups();
@@ -132,7 +148,7 @@ class World : public std::enable_shared_from_this<World> {
   void sweep_failed();
   Status board_conflict(GroupParts& parts, size_t member);
   void board_give_up(GroupParts&& parts, const Status& why);
-  void board_remove(const BoardKey& key);
+  void board_remove(const BoardKey& key, const std::vector<int>& ranks);
   ArenaHead& head() const { return *reinterpret_cast<ArenaHead*>(arena_->mapping()->data()); }
 
   WorldOptions options_;
@@ -155,10 +171,14 @@ class World : public std::enable_shared_from_this<World> {
   std::vector<GroupParts> failed_;               // tries in vain whose lanes others may still know
   std::map<std::pair<std::string, std::vector<int>>, int> times_made_;  // how often these members made this name
   std::vector<std::string> lost_;                // by rank: how it was lost
+  std::deque<Remotes::Heard> early_;             // notices about groups that are being made here
+  std::map<std::pair<int, uint64_t>, std::vector<int>> told_members_;  // of the entries on the boards of ranks on other hosts
   std::atomic<uint32_t> groups_version_{0};
 
   StreamChoice streams_;
   std::unique_ptr<Sockets> sockets_;
+  std::unique_ptr<Remotes> remotes_;
+  std::map<int, int64_t> silent_;  // ranks on other hosts whose connection ended without a goodbye, and when; the control thread's
   std::unique_ptr<DeathWatch> death_watch_;
   Descriptor stop_;  // an eventfd that ends the control thread
   std::atomic<bool> stopping_{false};

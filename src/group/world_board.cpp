@@ -5,6 +5,8 @@
 //   one waiting there, or hears, once, that it gave up, and is no longer behind.
 //   Two ranks that make a name with different members, each counting on the other, would wait for ever: a mismatch.
 //   Whoever gives up says so in its entry, and whoever still waits for it then gives up too.
+//   To ranks on other hosts entries are told (world_remotes.cpp), and they are read in mirrors of their owners' boards. One that gave up
+//   tells so in any case, and who had found it there before takes it for a member that has left.
 //
 // Who writes: a rank writes entries of its own board only; the others read them. Order: the lane is ready, and everything in
 // the entry stored, before the key; a reader loads the key with acquire first, and believes what it read if the key is still
@@ -37,6 +39,7 @@ BoardEntry* find_entry(ArenaHead& head, const BoardKey& wanted) {
 }
 
 constexpr auto moved_on = static_cast<ErrorCode>(0x7f);  // beside the codes of those who gave up: to a later time
+constexpr uint64_t is_crowded = uint64_t{1} << 63;  // beside the time: that rank shares its core
 constexpr uint64_t stages_only = 1 << 7;  // that rank may not read the memory of every member, so nobody in the group does
 ErrorCode gave_up_with(uint64_t making) { return static_cast<ErrorCode>(making & 0x7f); }
 int gave_up_on(uint64_t making) { return static_cast<int>(making >> 8 & 0xffff) - 1; }  // the rank to blame, or -1
@@ -67,7 +70,7 @@ uint64_t members_mark(const GroupParts& parts) {
   return hash << 16 | parts.ranks.size();
 }
 
-// Whom an entry is for, as its owner wrote it into the lane.
+// Whom an entry is for, as its owner, on this host, wrote it into the lane.
 std::vector<int> members_of(const Neighbour& neighbour, const BoardEntry& entry) {
   const auto count = static_cast<int>(entry.members.load(std::memory_order_relaxed) & 0xffff);
   const uint64_t lane = entry.lane.load(std::memory_order_relaxed);
@@ -96,6 +99,7 @@ Status World::board_take_time(GroupParts& parts) {
   parts.board_key = board_key(parts.name, parts.ranks, time);
   parts.moved_on = false;
   parts.peer_reads = true;
+  parts.crowded = false;
   return Status::success();
 }
 
@@ -135,9 +139,11 @@ Status World::board_publish(const GroupParts& parts, int64_t lane) {
   entry->lane.store(static_cast<uint64_t>(lane), std::memory_order_relaxed);
   entry->members.store(members_mark(parts), std::memory_order_relaxed);
   const bool reads = std::all_of(parts.ranks.begin(), parts.ranks.end(), [this](int member) { return may_read(member); });
-  entry->making.store(static_cast<uint64_t>(parts.time) << 24 | (reads ? 0 : stages_only), std::memory_order_relaxed);
+  entry->making.store(static_cast<uint64_t>(parts.time) << 24 | (reads ? 0 : stages_only) | (policy_.crowded ? is_crowded : 0),
+                      std::memory_order_relaxed);
   entry->key.store(parts.board_key.key, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
+  tell_entry(*entry, parts.ranks);
   return Status::success();
 }
 
@@ -153,13 +159,17 @@ void World::board_refuse(const GroupParts& parts, const Status& why) {
     entry->making.store(static_cast<uint64_t>(parts.time) << 24 | static_cast<uint64_t>(rank() + 1) << 8 | static_cast<uint64_t>(why.code()),
                         std::memory_order_relaxed);
     entry->key.store(parts.board_key.key, std::memory_order_release);
+    tell_entry(*entry, parts.ranks);
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (const Neighbour& member : parts.members) ring_bell(member.head());
 }
 
-void World::board_remove(const BoardKey& key) {
-  if (BoardEntry* entry = find_entry(head(), key)) entry->key.store(0, std::memory_order_release);
+void World::board_remove(const BoardKey& key, const std::vector<int>& ranks) {
+  BoardEntry* entry = find_entry(head(), key);
+  if (!entry) return;
+  entry->key.store(0, std::memory_order_release);
+  tell_entry(*entry, ranks);
 }
 
 // Waits until every member's entry is there; gives up when one died, gave up or makes another group, or time is over.
@@ -171,6 +181,7 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
       if (!entry) return Turn::blocked;
       parts.places[found] = static_cast<int64_t>(entry->lane.load(std::memory_order_relaxed));
       parts.peer_reads &= (entry->making.load(std::memory_order_relaxed) & stages_only) == 0;
+      parts.crowded |= (entry->making.load(std::memory_order_relaxed) & is_crowded) != 0;
     }
     return Turn::done;
   };
@@ -200,7 +211,8 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
     return board_check(parts);
   });
   for (size_t member = 0; member < parts.members.size() && status.ok(); ++member)
-    if (!lane_fits(*parts.members[member].mapping, static_cast<uint64_t>(parts.places[member]), parts.layout))
+    if (parts.members[member].is_here() &&
+        !lane_fits(*parts.members[member].mapping, static_cast<uint64_t>(parts.places[member]), parts.layout))
       status = {ErrorCode::protocol, fmt::format("group \"{}\" of ranks [{}] was not made: rank {}'s lane is at an impossible place", parts.name,
                                                  fmt::join(parts.ranks, ", "), parts.ranks[member]), parts.ranks[member]};
   if (!status.ok()) board_give_up(parts.moved_on ? GroupParts(parts) : std::move(parts), status);
@@ -241,7 +253,7 @@ Status World::board_conflict(GroupParts& parts, size_t member) {
     const uint64_t key = entry.key.load(std::memory_order_acquire);
     if (key == 0 || key == parts.board_key.key || entry.name.load(std::memory_order_relaxed) != parts.board_key.name) continue;
     const uint64_t making = entry.making.load(std::memory_order_relaxed);
-    std::vector<int> members = members_of(neighbour, entry);
+    std::vector<int> members = neighbour.is_here() ? members_of(neighbour, entry) : told_members(neighbour.rank, key);
     std::atomic_thread_fence(std::memory_order_acquire);
     if (entry.key.load(std::memory_order_relaxed) != key) continue;
     const ErrorCode code = gave_up_with(making);
@@ -271,7 +283,9 @@ void World::board_give_up(GroupParts&& parts, const Status& why) {
   const auto blamed = static_cast<uint64_t>(why.peer() + 1) & 0xffff;
   mine->making.fetch_or(static_cast<uint64_t>(parts.moved_on ? moved_on : why.code()) | blamed << 8, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
+  tell_entry(*mine, parts.ranks);
   for (const Neighbour& member : parts.members) {
+    if (!member.is_here()) continue;
     const BoardEntry* entry = find_entry(member.head(), parts.board_key);
     const uint64_t offset = entry ? entry->lane.load(std::memory_order_relaxed) : 0;
     if (entry && entry->members.load(std::memory_order_relaxed) == members_mark(parts) && lane_fits(*member.mapping, offset, parts.layout)) {
@@ -312,6 +326,7 @@ void World::sweep_failed() {
       arena_->give_back(parts.my_place);
     }
     if (!is_last) mine->key.store(0, std::memory_order_release);
+    if (has_lane || !is_last) tell_entry(*mine, parts.ranks);
     return !is_last;
   });
 }

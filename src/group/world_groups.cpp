@@ -87,6 +87,7 @@ Result<std::shared_ptr<Group>> World::try_group(const std::string& name, const s
   groups_version_.fetch_add(1, std::memory_order_release);
   for (int member = 0; member < group->size(); ++member)  // who died after it came, and before the control thread knew the group
     if (!lost_[static_cast<size_t>(group->world_rank(member))].empty()) group->member_lost(member);
+  if (remotes_) apply_early(*group);
   return group;
 }
 
@@ -102,6 +103,7 @@ GroupParts World::parts_of(const std::string& name, const std::vector<int>& rank
   parts.timeout_s = options.timeout_s.value_or(settings().timeout_s);
   parts.reproducible = options.reproducible.value_or(settings().reproducible);
   for (int member : parts.ranks) parts.members.push_back(joined_.neighbours[static_cast<size_t>(member)]);
+  parts.hosts = hosts().among(ranks);
   parts.places.resize(parts.ranks.size());
   return parts;
 }
@@ -175,7 +177,7 @@ void World::sweep_retired() {
   std::lock_guard lock(mutex_);
   std::erase_if(retired_, [this](const std::shared_ptr<Group>& group) {
     if (!group->all_left()) return false;
-    board_remove(group->board_key());
+    board_remove(group->board_key(), group->ranks());
     group->release_memory();
     return true;
   });

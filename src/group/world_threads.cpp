@@ -116,15 +116,18 @@ void World::run_control() {
 }
 
 void World::control_until_stopped(LateVisitors& visitors, Deadline& door_rests) {
+  if (remotes_) hear_remotes();  // and arms what will come
   while (!stopping_.load(std::memory_order_acquire)) {
     const bool rests = door_rests.at_ns != never_ns;
-    const DeathWatch::News news = death_watch_->wait(rests ? rest_ms : control_period_ms);
+    const DeathWatch::News news = death_watch_->wait(rests || !silent_.empty() ? rest_ms : control_period_ms);
     for (const DeathWatch::Loss& loss : news.losses) insist([&] { member_lost(loss.rank, loss.how); });
+    if (remotes_) judge_silence();
     if (door_rests.passed() && death_watch_->add(joined_.door.number(), door_token).ok()) door_rests = {};
     for (int64_t token : news.tokens) {
       if (token == sockets_token) {
         sockets_->rang();
         ring_bell(head());
+        hear_remotes();
       }
       if (token <= visitor_token) visitors.answer(static_cast<int>(visitor_token - token));
       if (token != door_token) continue;
@@ -141,9 +144,16 @@ void World::control_until_stopped(LateVisitors& visitors, Deadline& door_rests) 
 
 void World::member_lost(int peer, const std::string& how) {
   const auto index = static_cast<size_t>(peer);
-  log_.info(fmt::format("rank {} (pid {}) {}", peer, joined_.neighbours[index].pid, how));
+  if (remotes_ && joined_.neighbours[index].is_here()) {
+    Notice notice;
+    notice.head = {.kind = NoticeHead::Kind::lost, .rank = peer};
+    notice.add(how.data(), how.size());
+    remotes_->tell_all(notice);
+  }
   {
     std::lock_guard lock(mutex_);  // held throughout, so that no lane is given back meanwhile
+    if (!lost_[index].empty()) return;  // several tell of one on another host
+    log_.info(fmt::format("rank {} (pid {}) {}", peer, joined_.neighbours[index].pid, how));
     lost_[index] = how;
     auto tell = [peer](Group& group) {
       if (int member = group.index_of(peer); member >= 0) group.member_lost(member);

@@ -207,13 +207,16 @@ class Host {
                                            who.process(), hello.size, getpid(), request_.size)};
     if (hello.rank < 0 || hello.rank >= request_.size)
       return {ErrorCode::init, fmt::format("{} calls itself rank {} in a world of {}", who.process(), hello.rank, request_.size)};
+    if (hello.hosts != hello_.hosts)
+      return {ErrorCode::init, fmt::format("UNISONO_PRETEND_HOSTS is \"{}\" on rank {} ({}) and \"{}\" on rank 0 (pid {}); give all ranks the same",
+                                           hello.text, hello.rank, who.process(), hello_.text, getpid())};
     const Guest* there = seats_[static_cast<size_t>(hello.rank)];
     if (!there && hello.rank != 0) return Status::success();
     return {ErrorCode::init, fmt::format("two processes call themselves rank {}: {} and {}", hello.rank,
                                          (there ? there->who : PeerIdentity{getpid(), geteuid()}).process(), who.process())};
   }
 
-  // Everybody's arena and watch to everybody, rank 0 included. Of each guest three descriptors are open here at any time:
+  // Everybody's arena and watch to everybody on its host, rank 0 included, and word of it to the others. Of each guest three descriptors are open here at any time:
   // its socket, its life pipe, and its arena before it was handed round or its pidfd afterwards.
   Status introduce() {
     joined_.neighbours.resize(seats_.size());
@@ -226,12 +229,15 @@ class Host {
       Descriptor process = about ? process_of(*about) : Descriptor(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
       const int arena = about ? about->arena.number() : mine_[0], life = about ? about->life.number() : mine_[1];
       const int descriptors[] = {arena, life, process.number()};
+      auto handed_to = [&](int other) { return std::span(descriptors).first(!request_.hosts.share(rank, other) ? 0 : process ? 3 : 2); };
       for (const Guest* to : seats_)
-        if (to) RETURN_IF_ERROR(tell(*to, member, std::span(descriptors).first(process ? 3 : 2)));
-      RETURN_IF_ERROR(admit(member, arena, request_, joined_));
+        if (to) RETURN_IF_ERROR(tell(*to, member, handed_to(to->hello->rank)));
+      const bool is_here = request_.hosts.share(rank, 0);
+      RETURN_IF_ERROR(admit(member, is_here ? arena : -1, joined_));
       if (!about) continue;
       about->arena.reset();
-      joined_.watches[static_cast<size_t>(rank)] = {std::move(process), std::move(about->life)};
+      if (is_here) joined_.watches[static_cast<size_t>(rank)] = {std::move(process), std::move(about->life)};
+      if (!is_here) about->life.reset();
     }
     return Status::success();
   }

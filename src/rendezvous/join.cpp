@@ -74,6 +74,14 @@ Status tell_host(const Descriptor& host, const JoinRequest& request, const JoinM
   return hung_up(sent) ? Status::success() : sent;
 }
 
+Status invalid_entry() { return {ErrorCode::protocol, "rank 0 sent an invalid roster entry"}; }
+
+Status check_entry(const JoinMessage& member, const JoinRequest& request) {
+  if (member.kind != JoinKind::member) return invalid_entry();
+  if (member.rank >= 0 && member.rank < request.size) return Status::success();
+  return {ErrorCode::protocol, fmt::format("a roster entry for rank {} of {} cannot be", member.rank, request.size)};
+}
+
 // Everybody's arena and what to watch, one after the other. `again` is set when rank 0 asked us to come back later.
 Status meet_members(const Descriptor& host, const JoinRequest& request, Joined& joined, bool& again) {
   joined.neighbours.resize(static_cast<size_t>(request.size));
@@ -84,10 +92,12 @@ Status meet_members(const Descriptor& host, const JoinRequest& request, Joined& 
     if (again) return Status::success();
     if (!received.ok()) return received.status();
     std::vector<Descriptor>& descriptors = received->descriptors;
-    if (received->message.kind != JoinKind::member || descriptors.size() < 2)
-      return {ErrorCode::protocol, "rank 0 sent an invalid roster entry"};
-    RETURN_IF_ERROR(admit(received->message, descriptors[0].number(), request, joined));
-    if (received->message.rank == request.rank) continue;
+    const JoinMessage& member = received->message;
+    RETURN_IF_ERROR(check_entry(member, request));
+    const bool is_here = request.hosts.share(member.rank, request.rank);
+    if (is_here != (descriptors.size() >= 2)) return invalid_entry();
+    RETURN_IF_ERROR(admit(member, is_here ? descriptors[0].number() : -1, joined));
+    if (member.rank == request.rank || !is_here) continue;
     Watch& watch = joined.watches[static_cast<size_t>(received->message.rank)];
     watch.life = std::move(descriptors[1]);
     if (descriptors.size() > 2) watch.process = std::move(descriptors[2]);
@@ -148,6 +158,8 @@ Result<Joined> meet(const JoinRequest& request, const Arena& arena) {
   hello.flag = register_global_barrier();
   hello.probe = head.probe;
   hello.port = request.port;
+  hello.hosts = hash_text(request.hosts_text);
+  hello.say(request.hosts_text);
   const int mine[] = {arena.descriptor(), reading.number()};
   bool again = false;
   for (int attempt = 0;; ++attempt) {
@@ -179,28 +191,31 @@ std::string meeting_place(const std::string& job) {
   return fmt::format("unisono/{}/{:016x}", geteuid(), hash_text(job));
 }
 
-// Maps the arena of one member and checks that it is the memory which that rank speaks of.
-Status admit(const JoinMessage& member, int arena, const JoinRequest& request, Joined& joined) {
-  if (member.rank < 0 || member.rank >= request.size)
-    return {ErrorCode::protocol, fmt::format("a roster entry for rank {} of {} cannot be", member.rank, request.size)};
+// Maps the arena of one member and checks that it is the memory which that rank speaks of. One on another host has none here: -1.
+Status admit(const JoinMessage& member, int arena, Joined& joined) {
+  Neighbour& neighbour = joined.neighbours[static_cast<size_t>(member.rank)];
+  neighbour = {member.rank, member.pid, nullptr, member.port, member.probe};
+  if (arena < 0) neighbour.mirror = Mapping::of_nobody(sizeof(ArenaHead));
+  if (arena < 0) return Status::success();
   auto mapping = Mapping::of(arena);
   if (!mapping.ok()) return mapping.status();
   const auto& head = *reinterpret_cast<ArenaHead*>((*mapping)->data());
   if ((*mapping)->bytes() < static_cast<int64_t>(sizeof(ArenaHead)) || head.magic != arena_magic || head.probe != member.probe)
     return {ErrorCode::init, fmt::format("rank {} (pid {}) is on this machine, but its shared memory does not hold "
                                          "what it wrote", member.rank, member.pid)};
-  joined.neighbours[static_cast<size_t>(member.rank)] = {member.rank, member.pid, *mapping, member.port, member.probe};
+  neighbour.mapping = std::move(*mapping);
   return Status::success();
 }
 
-// Each rank keeps two for every other (its pidfd and its life pipe); rank 0 has three while they meet (host.cpp, introduce).
+// Each rank keeps two for every other (its pidfd and its life pipe; of one on another host three sockets); rank 0 has three while they
+// meet (host.cpp, introduce).
 Status require_descriptors(const JoinRequest& request) {
   constexpr int64_t for_ourselves = 16, taken_for_granted = 16;
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return Status::success();
   int64_t open_now = open_descriptors() - 3;  // without ".", ".." and the folder's own
   if (open_now <= 0) open_now = taken_for_granted;
-  const int64_t needed = (request.rank == 0 ? 3 : 2) * int64_t{request.size} + for_ourselves;
+  const int64_t needed = (request.rank == 0 || !request.hosts.one() ? 3 : 2) * int64_t{request.size} + for_ourselves;
   if (limit.rlim_cur >= static_cast<rlim_t>(open_now + needed)) return Status::success();
   return {ErrorCode::resource, fmt::format("joining {} ranks needs {} open files beside the {} that rank {} has open, and the limit is {}; "
                                            "raise it with `ulimit -n {}`",

@@ -7,6 +7,7 @@
 
 #include "base/clock.hpp"
 #include "base/descriptor.hpp"
+#include "base/hosts.hpp"
 #include "base/log.hpp"
 #include "rendezvous/door.hpp"
 #include "transport/arena.hpp"
@@ -22,6 +23,8 @@ struct JoinRequest {
   Deadline deadline;
   Log log;
   int port = 0;     // of this rank's sockets; 0: it has none
+  Hosts hosts = {};  // pretended: the ranks of one machine share their arenas as if they were on so many
+  std::string hosts_text = {};  // as it was given
 };
 
 // By what one learns that a rank is gone; both are readable then, and empty for oneself.

@@ -16,7 +16,8 @@ namespace unisono {
 
 enum class JoinKind : uint32_t {
   hello,   // rank → 0: who I am; with its arena and the reading end of its life pipe
-  member,  // 0 → rank: one for every rank; with that rank's arena, its life pipe and, where it has a pid here, its pidfd
+  member,  // 0 → rank: one for every rank; with that rank's arena, its life pipe and, where it has a pid here, its pidfd; with
+           // nothing of a rank on another host
   ready,   // rank → 0: I have mapped them all
   go,      // 0 → rank: so has everyone
   refuse,  // 0 → rank: why not
@@ -33,6 +34,7 @@ struct JoinMessage {
   uint32_t code = 0;   // refuse, unable: the ErrorCode
   uint32_t flag = 0;   // hello, go: membarrier is registered
   int32_t port = 0;    // hello, member: of its sockets
+  uint64_t hosts = 0;  // hello: hash of the layout of pretended hosts, whose text is said
   uint64_t probe = 0;  // hello, member: what the arena must read back
   char version[16] = UNISONO_VERSION;
   char text[512] = {};

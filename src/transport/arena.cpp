@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "base/check.hpp"
 #include "base/sizes.hpp"
@@ -93,6 +94,12 @@ Result<std::shared_ptr<Mapping>> Mapping::of(int descriptor) {
   auto mapping = std::make_shared<Mapping>(address, static_cast<size_t>(file.st_size));
   entry = mapping;
   return mapping;
+}
+
+std::shared_ptr<Mapping> Mapping::of_nobody(int64_t bytes) {
+  void* address = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (address == MAP_FAILED) throw std::bad_alloc();
+  return std::make_shared<Mapping>(address, static_cast<size_t>(bytes));
 }
 
 Mapping::~Mapping() { munmap(address_, bytes_); }

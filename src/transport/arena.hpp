@@ -29,6 +29,7 @@ namespace unisono {
 class Mapping {
  public:
   static Result<std::shared_ptr<Mapping>> of(int descriptor);
+  static std::shared_ptr<Mapping> of_nobody(int64_t bytes);  // private memory, zero, taken as it is used; throws std::bad_alloc
   Mapping(void* address, size_t bytes) : address_(static_cast<std::byte*>(address)), bytes_(bytes) {}
   ~Mapping();
   Mapping(const Mapping&) = delete;

@@ -38,16 +38,27 @@ int64_t set_bytes_for(int members) { return std::clamp(members * 32_KiB, 128_KiB
 }  // namespace
 
 Lanes::Lanes(LaneLayout layout, int me, std::vector<Neighbour> members)
-    : layout_(layout), me_(me), set_bytes_(set_bytes_for(layout.members)), members_(std::move(members)), controls_(members_.size()),
-      cells_(members_.size()), slots_(members_.size()) {}
+    : layout_(layout), me_(me), set_bytes_(set_bytes_for(layout.members)), members_(std::move(members)), mirrors_(members_.size()),
+      controls_(members_.size()), cells_(members_.size()), slots_(members_.size()) {
+  for (int index = 0; index < layout_.members; ++index) {
+    if (index != me_ && is_here(index)) mates_.push_back(index);
+    if (!is_here(index)) mirrors_[static_cast<size_t>(index)] = Mapping::of_nobody(layout_.bytes());
+  }
+}
 
 void Lanes::find(std::span<const int64_t> offsets) {
   for (size_t index = 0; index < members_.size(); ++index) {
-    std::byte* lane = members_[index].mapping->data() + offsets[index];
+    std::byte* lane = mirrors_[index] ? mirrors_[index]->data() : members_[index].mapping->data() + offsets[index];
     controls_[index] = reinterpret_cast<LaneControl*>(lane);
+    if (!mirrors_[index] && !shared_) shared_ = controls_[index];
     cells_[index] = reinterpret_cast<Cell*>(lane + layout_.cells_at());
     slots_[index] = reinterpret_cast<Slot*>(lane + layout_.slots_at());
   }
+}
+
+void Lanes::start_mirrors(uint32_t last_call) {
+  for (const auto& mirror : mirrors_)
+    if (mirror && last_call != 0) start_numbering(mirror->data(), layout_, last_call);
 }
 
 std::atomic<uint64_t>& Lanes::link(int member, int peer, LinkUse use) const {
@@ -130,6 +141,12 @@ void Lanes::renew(uint32_t number) const {
   renew_word(shared().arrivals, number);
   renew_word(shared().result, number);
   for (std::atomic<uint64_t>& verdict : shared().verdicts) renew_word(verdict, number);
+  for (size_t index = 0; index < mirrors_.size(); ++index) {
+    if (!mirrors_[index]) continue;
+    for (std::atomic<uint64_t>& word : controls_[index]->words) renew_word(word, number);
+    std::atomic<uint32_t>& finished = controls_[index]->finished;
+    if (is_old(finished.load(std::memory_order_relaxed), number)) finished.store(number - a_moment, std::memory_order_relaxed);
+  }
 }
 
 void start_numbering(std::byte* lane, const LaneLayout& layout, uint32_t last) {
@@ -165,8 +182,7 @@ void Lanes::wake(int peer) const {
 
 void Lanes::wake_peers() const {
   order_before_sleepers();
-  for (int index = 0; index < layout_.members; ++index) {
-    if (index == me_) continue;
+  for (int index : mates_) {
     ArenaHead& head = member(index).head();
     if (head.sleepers.load(std::memory_order_relaxed) != 0) [[unlikely]]
       ring_bell(head);
@@ -174,7 +190,8 @@ void Lanes::wake_peers() const {
 }
 
 void Lanes::wake_everyone() const {
-  for (int index = 0; index < layout_.members; ++index) ring_bell(member(index).head());
+  ring_bell(my_head());
+  for (int index : mates_) ring_bell(member(index).head());
   shared().released.fetch_add(1, std::memory_order_release);
   futex_wake(shared().released, INT_MAX);
 }

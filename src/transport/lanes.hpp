@@ -1,5 +1,7 @@
 // One member's view of a group's lanes: its own and everyone else's, by member index. Bytes and numbers only; what they
 // mean is known above. Not thread-safe but where said: a group uses it under its runner token.
+// Of a member on another host there is no lane to be seen, only a mirror: private memory of the same form, into which this process
+// writes what that member has told it.
 // Who writes which word, and in which order: lane.hpp; sleeping and waking: lanes.cpp.
 #pragma once
 
@@ -14,15 +16,17 @@
 
 namespace unisono {
 
-// A rank on this host: its arena as this process sees it.
+// A rank, as this process sees it: one on this host by its arena, one on another by what it has told of itself.
 struct Neighbour {
   int rank = 0;  // in the world
   int pid = 0;
-  std::shared_ptr<Mapping> mapping;
-  int port = 0;        // where it listens on the loopback interface, in tests
-  uint64_t token = 0;  // that it asks of who connects
+  std::shared_ptr<Mapping> mapping;      // its arena; null: it is on another host
+  int port = 0;                          // where it listens on the loopback interface
+  uint64_t token = 0;                    // that it asks of who connects
+  std::shared_ptr<Mapping> mirror = {};  // of the head of one on another host: private memory
 
-  ArenaHead& head() const { return *reinterpret_cast<ArenaHead*>(mapping->data()); }
+  bool is_here() const { return mapping != nullptr; }
+  ArenaHead& head() const { return *reinterpret_cast<ArenaHead*>((mapping ? mapping : mirror)->data()); }
 };
 
 inline constexpr int slot_sets = 8;  // sets of stage slots in a lane's tiles; at most half of them are in flight
@@ -31,16 +35,20 @@ class Lanes {
  public:
   Lanes(LaneLayout layout, int me, std::vector<Neighbour> members);
   void find(std::span<const int64_t> offsets);  // where in each member's arena its lane is: before anything else. Takes no memory.
+  void start_mirrors(uint32_t last_call);       // as start_numbering() does for lanes
 
   int me() const { return me_; }
   int members() const { return layout_.members; }
   int ring() const { return layout_.ring; }
   const Neighbour& member(int index) const { return members_[static_cast<size_t>(index)]; }
+  std::span<const int> mates() const { return mates_; }  // the other members on this host
+  bool is_here(int index) const { return member(index).is_here(); }
+  bool spans_hosts() const { return static_cast<int>(mates_.size()) + 1 < layout_.members; }
   ArenaHead& my_head() const { return member(me_).head(); }
 
   LaneControl& control(int member) const { return *controls_[static_cast<size_t>(member)]; }
   LaneControl& mine() const { return control(me_); }
-  LaneControl& shared() const { return control(0); }  // the first member's lane holds the words of the whole group
+  LaneControl& shared() const { return *shared_; }  // the lane of the first member on this host holds the words of all of them
   uint32_t ring_index(uint32_t call) const { return call & (static_cast<uint32_t>(layout_.ring) - 1); }  // where in the rings a call is
   Cell& cell(int member, uint32_t call) const { return cells_[static_cast<size_t>(member)][ring_index(call)]; }
   Slot& slot(int member, uint32_t call) const { return slots_[static_cast<size_t>(member)][ring_index(call)]; }
@@ -69,7 +77,7 @@ class Lanes {
   void clear_slot(uint32_t number) const { slot(me_, number).word.store(0, std::memory_order_relaxed); }
 
   // After something was published: rings the bell of every member that sleeps.
-  void wake_peers() const;
+  void wake_peers() const;  // on this host; frames wake the others
   void wake(int peer) const;   // the same for one member
   void wake_everyone() const;  // also those who sleep on the group's release word; any thread
   void need_fences() { fences_ = true; }
@@ -86,6 +94,9 @@ class Lanes {
   int64_t my_tiles_ = 0;  // where this rank's are; what it tells the others can be written over
   int64_t set_bytes_;
   std::vector<Neighbour> members_;
+  std::vector<int> mates_;
+  std::vector<std::shared_ptr<Mapping>> mirrors_;  // of the lanes of members on other hosts
+  LaneControl* shared_ = nullptr;
   std::vector<LaneControl*> controls_;
   std::vector<Cell*> cells_;
   std::vector<Slot*> slots_;

@@ -54,23 +54,23 @@ Result<StreamChoice> StreamChoice::parse(const std::string& text) {
 }
 
 std::unique_ptr<Stream> Router::make_stream(int member) {
-  auto ring = [&] { return std::make_unique<RingStream>(lanes_, arena_, use_, member); };
-  switch (ways_.choice.kind) {
-    case StreamChoice::Kind::rings: return ring();
-    case StreamChoice::Kind::rough: {
-      Roughness roughness = ways_.choice.roughness;
-      roughness.seed += static_cast<uint64_t>(1000 * lanes_.me() + 2 * member + static_cast<int>(use_));
-      return std::make_unique<RoughStream>(ring(), roughness, [this] { ring_bell(lanes_.my_head()); });
-    }
-    case StreamChoice::Kind::sockets: {
-      const Neighbour &me = lanes_.member(lanes_.me()), &other = lanes_.member(member);
-      const bool connects = me.rank < other.rank;
-      const SocketKey key{.token = (connects ? other : me).token, .group = group_, .use = static_cast<int32_t>(use_),
-                          .from = std::min(me.rank, other.rank), .to = std::max(me.rank, other.rank)};
-      return std::make_unique<SocketStream>(*ways_.sockets, key, connects ? other.port : 0);
-    }
-  }
-  return nullptr;
+  const StreamChoice::Kind kind = ways_.choice.kind;
+  std::unique_ptr<Stream> smooth;
+  if (lanes_.is_here(member) && kind != StreamChoice::Kind::sockets)
+    smooth = std::make_unique<RingStream>(lanes_, arena_, use_, member);
+  else
+    smooth = socket_between(*ways_.sockets, lanes_.member(lanes_.me()), lanes_.member(member), {group_, static_cast<int32_t>(use_)});
+  if (kind != StreamChoice::Kind::rough) return smooth;
+  Roughness roughness = ways_.choice.roughness;
+  roughness.seed += static_cast<uint64_t>(1000 * lanes_.me() + 2 * member + static_cast<int>(use_));
+  return std::make_unique<RoughStream>(std::move(smooth), roughness, [this] { ring_bell(lanes_.my_head()); });
+}
+
+std::unique_ptr<Stream> socket_between(Sockets& sockets, const Neighbour& me, const Neighbour& other, const SocketUse& use) {
+  const bool connects = me.rank < other.rank;
+  const SocketKey key{.token = (connects ? other : me).token, .group = use.group, .use = use.use,
+                      .from = std::min(me.rank, other.rank), .to = std::max(me.rank, other.rank)};
+  return std::make_unique<SocketStream>(sockets, key, connects ? other.port : 0);
 }
 
 std::unique_ptr<Channel> Router::make(int member) { return std::make_unique<StreamChannel>(make_stream(member)); }
@@ -80,14 +80,18 @@ void Router::set() {
     if (channel && (channel->sending() || channel->receiving())) channel->arm();
 }
 
+bool Router::is_lost(int member) const {
+  const Channel* channel = channels_[static_cast<size_t>(member)].get();
+  return channel && (channel->sending() || channel->receiving()) && !channel->state().ok();
+}
+
 std::optional<Router::Loss> Router::unexplained_loss(const std::function<bool(int)>& is_needed) {
   constexpr int64_t a_while_ns = 2'000'000'000;
-  for (size_t member = 0; member < channels_.size(); ++member) {
-    const Channel* channel = channels_[member].get();
-    if (!channel || !(channel->sending() || channel->receiving()) || channel->state().ok() || !is_needed(static_cast<int>(member))) continue;
+  for (int member = 0; member < lanes_.members(); ++member) {
+    if (!is_lost(member) || !is_needed(member)) continue;
     if (lost_since_ns_ == 0) lost_since_ns_ = now_ns();
     if (now_ns() - lost_since_ns_ < a_while_ns) return std::nullopt;
-    return Loss{static_cast<int>(member), channel->state()};
+    return Loss{member, to(member).state()};
   }
   lost_since_ns_ = 0;
   return std::nullopt;

@@ -11,11 +11,13 @@
 #include "transport/lanes.hpp"
 #include "transport/rough_stream.hpp"
 #include "transport/sockets.hpp"
+#include "transport/stream.hpp"
 #include "transport/waiting.hpp"
 
 namespace unisono {
 
-// What channels move their bytes with; all but rings is for tests. A value.
+// What channels within a host move their bytes with; all but rings is for tests. Between hosts it is sockets, and rough ones where
+// this says so. A value.
 struct StreamChoice {
   enum class Kind { rings, sockets, rough };
 
@@ -28,8 +30,15 @@ struct StreamChoice {
 
 struct Ways {
   StreamChoice choice;
-  Sockets* sockets = nullptr;  // where the choice needs them
+  Sockets* sockets = nullptr;  // where the choice, or a member on another host, needs them
 };
+
+// The stream to another rank through a socket; the lower of the two connects.
+struct SocketUse {
+  uint64_t group = 0;  // 0: the two processes'
+  int32_t use = 0;
+};
+std::unique_ptr<Stream> socket_between(Sockets& sockets, const Neighbour& me, const Neighbour& other, const SocketUse& use);
 
 class Router final : public Alarm {
  public:
@@ -45,7 +54,7 @@ class Router final : public Alarm {
     return *channel;
   }
   void set() override;     // Alarm: of all channels in which something is posted
-  Alarm* alarm() { return ways_.choice.kind == StreamChoice::Kind::rings ? nullptr : this; }
+  Alarm* alarm() { return ways_.choice.kind == StreamChoice::Kind::rings && !lanes_.spans_hosts() ? nullptr : this; }
   void drop_unfinished();  // whatever is in the middle of something: see Channel::drop
   void finish();           // all of them: see Channel::finish
   void close();            // gives back what the channels have taken; nobody may use them any more
@@ -56,6 +65,7 @@ class Router final : public Alarm {
     int member;
     Status why;
   };
+  bool is_lost(int member) const;  // nothing more will come from there, or go, though something is posted
   std::optional<Loss> unexplained_loss(const std::function<bool(int)>& is_needed);
 
  private:

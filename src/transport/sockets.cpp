@@ -5,7 +5,9 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -49,6 +51,10 @@ Status Sockets::listen() {
   epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) return no_sockets("epoll_create1");
   watch(listener_.number());
+  others_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!others_) return no_sockets("eventfd");
+  epoll_event event{EPOLLIN, {.fd = others_.number()}};
+  if (epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, others_.number(), &event) != 0) return no_sockets("epoll_ctl");
   return Status::success();
 }
 
@@ -68,8 +74,9 @@ Descriptor Sockets::connect(int port) const {
   return connection;
 }
 
-// Lets in who is there, and hears what they say they are for.
-void Sockets::welcome() {
+// Lets in who is there, and hears what they say they are for. True when somebody said so just now.
+bool Sockets::welcome() {
+  bool somebody = false;
   while (guests_.size() < most_early_guests) {
     Descriptor guest(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!guest) break;
@@ -83,15 +90,20 @@ void Sockets::welcome() {
       auto* key = reinterpret_cast<std::byte*>(&guest->key);
       const ssize_t count = recv(guest->socket.number(), key + guest->heard, sizeof(SocketKey) - guest->heard, 0);
       if (count > 0) guest->heard += static_cast<size_t>(count);
+      somebody |= guest->heard == sizeof(SocketKey);
       ended = count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
     }
     guest = ended ? guests_.erase(guest) : std::next(guest);
   }
+  return somebody;
 }
 
 Descriptor Sockets::arrived(const SocketKey& key) {
   std::lock_guard lock(mutex_);
-  welcome();
+  if (welcome()) {
+    constexpr uint64_t one = 1;
+    static_cast<void>(!write(others_.number(), &one, sizeof(one)));  // full: it is readable
+  }
   for (auto guest = guests_.begin(); guest != guests_.end(); ++guest) {
     if (guest->heard < sizeof(SocketKey)) arm(guest->socket.number(), readable);
     if (guest->heard < sizeof(SocketKey) || guest->key != key) continue;
@@ -120,12 +132,15 @@ void Sockets::arm(int socket, uint32_t events) {
 
 void Sockets::rang() {
   epoll_event events[64];
+  uint64_t count = 0;
+  static_cast<void>(!read(others_.number(), &count, sizeof(count)));
   static_cast<void>(epoll_wait(epoll_.number(), events, std::size(events), 0));
 }
 
 void Sockets::close_in_child() {
   listener_.reset();
   epoll_.reset();
+  others_.reset();
   guests_.clear();
 }
 

@@ -4,7 +4,8 @@
 // The lower of two ranks connects. Who says first what a connection is for need not wait for the other side to know of it: a connection
 // that comes early waits here, within a bound.
 //
-// Thread-safe. Its descriptor is readable when something that was armed has happened; rang() disarms it.
+// Thread-safe. Its descriptor is readable when something that was armed has happened, and when one thread let in a connection that
+// another waits for; rang() disarms it.
 #pragma once
 
 #include <list>
@@ -53,10 +54,10 @@ class Sockets {
   explicit Sockets(int64_t send_buffer_bytes) : send_buffer_bytes_(send_buffer_bytes) {}
   Status listen();
   void prepare(int socket) const;
-  void welcome();
+  bool welcome();
 
   int64_t send_buffer_bytes_;
-  Descriptor listener_, epoll_;
+  Descriptor listener_, epoll_, others_;  // an eventfd: something came for somebody else
   int port_ = 0;
   uint64_t token_ = 0;
   std::mutex mutex_;

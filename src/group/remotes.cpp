@@ -1,0 +1,95 @@
+// See remotes.hpp.
+#include "group/remotes.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr SocketUse notices{.group = 0, .use = link_uses};  // beside those of groups
+constexpr size_t most_notice_bytes = 256_KiB;               // a world's members, and then some
+constexpr size_t most_waiting = 4096;                       // notices to one that does not listen; then what only helps is left out
+
+}  // namespace
+
+Remotes::Remotes(std::span<const Neighbour> everybody, int me, const Ways& ways) : peers_(everybody.size()) {
+  for (const Neighbour& other : everybody) {
+    if (other.is_here()) continue;
+    auto stream = socket_between(*ways.sockets, everybody[static_cast<size_t>(me)], other, notices);
+    peer(other.rank).channel = std::make_unique<StreamChannel>(std::move(stream));
+    ranks_.push_back(other.rank);
+  }
+}
+
+// Whatever has left need not be kept any more.
+void Remotes::move(Peer& peer) {
+  peer.channel->turn();
+  for (; peer.left < peer.channel->sent(); ++peer.left) peer.telling.pop_front();
+}
+
+void Remotes::tell(int rank, const Notice& notice) {
+  std::lock_guard lock(mutex_);
+  Peer& to = peer(rank);
+  if (!to.channel || (to.telling.size() >= most_waiting && notice.head.kind == NoticeHead::Kind::announced)) return;
+  to.telling.push_back(notice);
+  Notice& kept = to.telling.back();
+  kept.head.bytes = static_cast<uint32_t>(kept.body.size());
+  to.channel->post_send(std::as_bytes(std::span(&kept.head, 1)), kept.body);
+  move(to);
+  if (to.channel->sending()) to.channel->arm();
+}
+
+void Remotes::tell_all(const Notice& notice) {
+  for (int rank : ranks_) tell(rank, notice);
+}
+
+// One notice, if all of it is there. What cannot be ends the connection: the rest would be read wrongly.
+bool Remotes::hear(Peer& from, std::vector<Heard>& heard, int rank) {
+  Channel& channel = *from.channel;
+  const auto head = std::as_writable_bytes(std::span(&from.hearing.head, 1));
+  if (from.part == Peer::Part::none) channel.post_receive(head);
+  if (from.part == Peer::Part::none) from.part = Peer::Part::head;
+  move(from);
+  if (channel.receiving()) return false;
+  if (from.part == Peer::Part::head) {
+    if (from.hearing.head.bytes > most_notice_bytes || from.hearing.head.kind > NoticeHead::Kind::goodbye) {
+      from.channel.reset();
+      return false;
+    }
+    from.hearing.body.resize(from.hearing.head.bytes);
+    from.part = Peer::Part::body;
+    channel.post_receive(from.hearing.body);
+    move(from);
+    if (channel.receiving()) return false;
+  }
+  from.part = Peer::Part::none;
+  heard.push_back({rank, std::move(from.hearing)});
+  from.hearing = {};
+  return true;
+}
+
+Remotes::News Remotes::listen() {
+  News news;
+  std::lock_guard lock(mutex_);
+  for (int rank : ranks_) {
+    Peer& from = peer(rank);
+    if (!from.channel) continue;
+    while (hear(from, news.heard, rank)) continue;
+    if (!from.channel || !from.channel->state().ok()) {
+      from = {};
+      news.ended.push_back(rank);
+    } else {
+      from.channel->arm();
+    }
+  }
+  return news;
+}
+
+void Remotes::finish() {
+  std::lock_guard lock(mutex_);
+  for (int rank : ranks_)
+    if (Peer& to = peer(rank); to.channel) {
+      move(to);
+      to.channel->finish();
+    }
+}
+
+}  // namespace unisono

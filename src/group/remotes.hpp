@@ -1,0 +1,59 @@
+// The ranks on other hosts: one connection to each process, for notices (notice.hpp) alone. Notices from one rank come in the order in
+// which it told them.
+//
+// Thread-safe. Any thread may tell; the control thread listens. Nobody waits: what does not go at once goes when the control thread is
+// woken for it.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "group/notice.hpp"
+#include "transport/router.hpp"
+
+namespace unisono {
+
+class Remotes {
+ public:
+  Remotes(std::span<const Neighbour> everybody, int me, const Ways& ways);
+  Remotes(const Remotes&) = delete;
+
+  std::span<const int> ranks() const { return ranks_; }
+  void tell(int rank, const Notice& notice);  // nothing to one that is gone, or on this host
+  void tell_all(const Notice& notice);
+
+  struct Heard {
+    int rank;
+    Notice notice;
+  };
+  struct News {
+    std::vector<Heard> heard;
+    std::vector<int> ended;  // whose connection did, after the last that was heard from them
+  };
+  News listen();  // to what has come so far; then the sockets' descriptor tells when there is more
+  void finish();  // the last was told: what can go at once goes, and the connections end
+  void close_in_child() { peers_.clear(); }
+
+ private:
+  struct Peer {
+    std::unique_ptr<Channel> channel;  // null: on this host, or gone
+    std::deque<Notice> telling;        // until it has left
+    uint64_t left = 0;                 // how many have
+    enum class Part : uint8_t { none, head, body };
+
+    Notice hearing;
+    Part part = Part::none;            // that is being received; telling turns the channel, too, and may have received the rest of it
+  };
+  Peer& peer(int rank) { return peers_[static_cast<size_t>(rank)]; }
+  void move(Peer& peer);
+  bool hear(Peer& peer, std::vector<Heard>& heard, int rank);
+
+  std::mutex mutex_;
+  std::vector<Peer> peers_;  // by rank
+  std::vector<int> ranks_;
+};
+
+}  // namespace unisono

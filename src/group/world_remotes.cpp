@@ -1,0 +1,156 @@
+// What ranks on other hosts tell, and what they are told: entries of boards, faults, who has left and who is lost. All of it is heard by
+// the control thread.
+//
+// Who writes: the control thread alone writes mirrors of boards, under the World's mutex. Order: as the owner of a board does it, the
+// key last, with release (world_board.cpp).
+//
+// Who is dead is known on its own host, and told from there, by each who watched it. A connection that ends without a goodbye says
+// only that nothing more will come: then the others of that host are waited for, for a while, and where there are none left, or they say
+// nothing, the rank counts as lost.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.hpp"
+#include "group/world.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr int64_t patience_with_silence_ns = 2'000'000'000;
+constexpr size_t most_early = 1024;
+
+ErrorCode gave_up_as(const ToldEntry& told) { return static_cast<ErrorCode>(told.making & 0x7f); }
+
+}  // namespace
+
+void World::tell_entry(const BoardEntry& entry, const std::vector<int>& ranks) {
+  if (!remotes_) return;
+  Notice notice;
+  const ToldEntry told{.index = static_cast<uint64_t>(&entry - head().board),
+                       .key = entry.key.load(std::memory_order_relaxed),
+                       .name = entry.name.load(std::memory_order_relaxed),
+                       .lane = entry.lane.load(std::memory_order_relaxed),
+                       .members = entry.members.load(std::memory_order_relaxed),
+                       .making = entry.making.load(std::memory_order_relaxed)};
+  notice.head = {.kind = NoticeHead::Kind::entry};
+  notice.add(&told, sizeof(told));
+  notice.add(ranks.data(), ranks.size() * sizeof(int));
+  for (int member : ranks)
+    if (!hosts().share(member, rank())) remotes_->tell(member, notice);
+}
+
+std::vector<int> World::told_members(int rank, uint64_t key) const {
+  std::lock_guard lock(mutex_);
+  const auto found = told_members_.find({rank, key});
+  return found == told_members_.end() ? std::vector<int>{} : found->second;
+}
+
+void World::hear_remotes() {
+  if (!remotes_) return;
+  const Remotes::News news = remotes_->listen();
+  for (const auto& [from, notice] : news.heard) heard(from, notice);
+  for (int rank : news.ended)
+    if (how_lost(rank).empty()) silent_.emplace(rank, now_ns());
+  if (!news.heard.empty()) ring_bell(head());
+}
+
+void World::heard(int from, const Notice& notice) {
+  switch (notice.head.kind) {
+    case NoticeHead::Kind::entry: return heard_entry(from, notice);
+    case NoticeHead::Kind::announced:
+    case NoticeHead::Kind::fault:
+    case NoticeHead::Kind::left: return heard_of_group(from, notice);
+    case NoticeHead::Kind::goodbye: return member_lost(from, std::string(notice.text()));
+    case NoticeHead::Kind::lost:
+      if (const int rank = notice.head.rank; rank >= 0 && rank < size() && hosts().share(rank, from)) {
+        silent_.erase(rank);
+        member_lost(rank, std::string(notice.text()));
+      }
+  }
+}
+
+// An entry of a rank's board, into the mirror of it. Who gave a group up that this rank has made, or still tries to, has left it.
+void World::heard_entry(int from, const Notice& notice) {
+  ToldEntry told;
+  if (!notice.read(told) || told.index >= board_entries) return;
+  std::vector<int> members((notice.body.size() - sizeof(told)) / sizeof(int));
+  std::memcpy(members.data(), notice.body.data() + sizeof(told), members.size() * sizeof(int));
+  std::lock_guard lock(mutex_);
+  BoardEntry& entry = joined_.neighbours[static_cast<size_t>(from)].head().board[told.index];
+  told_members_.erase({from, entry.key.load(std::memory_order_relaxed)});
+  entry.key.store(0, std::memory_order_release);
+  entry.name.store(told.name, std::memory_order_relaxed);
+  entry.lane.store(told.lane, std::memory_order_relaxed);
+  entry.members.store(told.members, std::memory_order_relaxed);
+  entry.making.store(told.making, std::memory_order_relaxed);
+  entry.key.store(told.key, std::memory_order_release);
+  if (told.key == 0) return;
+  told_members_[{from, told.key}] = std::move(members);
+  if (gave_up_as(told) == ErrorCode::ok) return;
+  Notice left;
+  left.head = {.kind = NoticeHead::Kind::left, .group = told.key};
+  if (pass_on(from, left)) return;
+  for (GroupParts& parts : failed_) {
+    if (parts.board_key.key != told.key) continue;
+    const auto member = std::find(parts.ranks.begin(), parts.ranks.end(), from) - parts.ranks.begin();
+    auto* marks = reinterpret_cast<std::atomic<uint32_t>*>(arena_->mapping()->data() + parts.my_place + parts.layout.left_at());
+    if (parts.my_place != 0 && member < parts.layout.members) marks[member].store(has_left, std::memory_order_release);
+  }
+}
+
+// Under the mutex. False where there is no such group.
+bool World::pass_on(int from, const Notice& notice) {
+  auto tell = [&](Group& group) {
+    const int member = group.index_of(from);
+    if (group.board_key().key != notice.head.group || member < 0) return false;
+    group.told(member, notice);
+    return true;
+  };
+  for (auto& entry : groups_)
+    if (tell(*entry.second)) return true;
+  for (auto& group : retired_)
+    if (tell(*group)) return true;
+  return false;
+}
+
+// What is told of a group that the teller has made already, and this rank not yet, waits for that.
+void World::heard_of_group(int from, const Notice& notice) {
+  std::lock_guard lock(mutex_);
+  if (pass_on(from, notice)) return;
+  if (early_.size() >= most_early) early_.pop_front();
+  early_.push_back({from, notice});
+}
+
+// Under the mutex, once the group can be found.
+void World::apply_early(Group& group) {
+  for (const auto& [from, notice] : early_)
+    if (const int member = group.index_of(from); member >= 0 && notice.head.group == group.board_key().key) group.told(member, notice);
+  std::erase_if(early_, [&](const Remotes::Heard& heard) { return heard.notice.head.group == group.board_key().key; });
+  for (int member = 0; member < group.size(); ++member) {
+    const Neighbour& other = joined_.neighbours[static_cast<size_t>(group.world_rank(member))];
+    if (other.is_here()) continue;
+    for (const BoardEntry& entry : other.head().board)
+      if (entry.key.load(std::memory_order_relaxed) == group.board_key().key && (entry.making.load(std::memory_order_relaxed) & 0x7f) != 0) {
+        Notice left;
+        left.head = {.kind = NoticeHead::Kind::left};
+        group.told(member, left);
+      }
+  }
+}
+
+void World::judge_silence() {
+  std::vector<int> lost;
+  for (const auto& [silent, since_ns] : silent_) {
+    bool somebody_may_tell = false;
+    for (int other : hosts().ranks_on(hosts().of(silent)))
+      somebody_may_tell |= other != silent && !silent_.contains(other) && how_lost(other).empty();
+    if (!somebody_may_tell || now_ns() - since_ns > patience_with_silence_ns) lost.push_back(silent);
+  }
+  for (int rank : lost) {
+    silent_.erase(rank);
+    member_lost(rank, "is silent: its connection ended without a goodbye, and nobody on its host says why");
+  }
+}
+
+}  // namespace unisono
