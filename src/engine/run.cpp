@@ -108,6 +108,7 @@ Turn Run::turn() {
     ++oldest_;
     progressed = true;
   }
+  moves_ += progressed;
   if (!failure_.ok()) return Turn::blocked;
   if (oldest_ == tiles_ && sends_.empty() && pass_gate()) {
     if ((reads_peers_ || somebody_shows()) && somebody_gave_up(lanes_, call_of(word_))) return Turn::blocked;  // the group will say why

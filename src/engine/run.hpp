@@ -57,6 +57,7 @@ class Run {
   void give_stage_back() { lanes_.give_tiles_back(arena_); }  // for good
   void abandon();  // after start(): the call is given up, and with it the group
   const Status& failure() const { return failure_; }
+  uint64_t moves() const { return moves_; }  // turns in which something moved, ever
   int met_other_call() const { return other_call_; }  // a member on another host that sent something of another call, or -1
   int unreadable() const { return unreadable_; }  // the peer whose memory could not be read because the kernel refused it, or -1
 
@@ -152,6 +153,7 @@ class Run {
   bool reads_peers_ = false;  // private memory of peers, not only their stage
   size_t gate_next_ = 0;  // among the mates
   int other_call_ = -1;
+  uint64_t moves_ = 0;
   Receipt receipts_[max_window];
   std::vector<Arrival> arrivals_;  // by peer
   int64_t done_steps_[max_window] = {};

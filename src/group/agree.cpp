@@ -36,6 +36,8 @@ Result<std::vector<int>> Group::failed_ranks() const {
 
 Result<bool> Group::agree(bool flag, std::optional<double> timeout_s) {
   RETURN_IF_ERROR(outside_interrupt_check());
+  if (members_.span_hosts())
+    return Status(ErrorCode::argument, fmt::format("group \"{}\" spans hosts ({}), and ranks agree within one host only so far", name(), parts_.hosts.text()));
   const Deadline deadline = Deadline::in_seconds(timeout_s.value_or(parts_.timeout_s));
   InterruptWatch interrupts;
   auto interrupted = [&] {

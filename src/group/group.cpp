@@ -158,7 +158,7 @@ void Group::begin(const Call& call, Decision* standing) {
   current_.compared = 0;
   current_.differs = -1;
   current_.number = ++number_;
-  current_.started_ns = current_.told_ns = current_.other_call_ns = 0;
+  current_.started_ns = current_.told_ns = current_.other_call_ns = current_.gone_ns = 0;
   current_.renews = current_.number % numbers_between_marks < max_ring;  // each entry of the rings once
   if (current_.renews) [[unlikely]]
     mark_anew();

@@ -103,6 +103,7 @@ class Group : public std::enable_shared_from_this<Group> {
   // From the control thread.
   void member_lost(int member);
   void told(int member, const Notice& notice);  // by a member on another host
+  void tell_owed();  // a fault that was not told to other hosts, for want of memory
   void give_back_when_idle(int64_t idle_ns);
 
   // Leaving: nobody is waited for. Their memory is free once everybody has left (`all_left`).
@@ -133,6 +134,8 @@ class Group : public std::enable_shared_from_this<Group> {
     bool warned = false;
     int64_t told_ns = 0;                 // when members on other hosts were last told of it, and asked
     int64_t other_call_ns = 0;           // since when a frame of another call has been seen
+    int64_t gone_ns = 0;                 // since when a member on another host has been known to be gone
+    uint64_t gone_moves = 0;             // how often something had moved by then
     InterruptWatch interrupts;
   };
 
@@ -188,6 +191,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Status verdict_status(uint32_t number, const Verdict& verdict) const;
   Status examine_members();
   Status examine_frames();
+  bool is_needed(int member);
   void break_refused();
   void tell_call();
   Status examine_clock();
@@ -215,6 +219,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::mutex cause_mutex_;
   PatientMutex agree_mutex_;
   uint64_t agreements_ = 0;    // how often these members have agreed; under agree_mutex_
+  Relaxed<bool> owes_fault_;   // to members on other hosts
   // ---- under the token
   Members members_;
   Router router_;

@@ -57,38 +57,46 @@ Verdict Members::judge(uint32_t call, Verdict verdict) {
   return {static_cast<int>(seen >> 16 & 0xffff), static_cast<int>(seen & 0xffff)};
 }
 
-// The text goes into the reporter's lane, or its mirror, and then the abort word into this rank's.
-void Members::break_here(uint64_t abort, int reporter, std::string_view cause) {
-  char(&text)[cause_bytes] = lanes_.control(reporter).cause;
-  if (text[0] == 0) {
-    const size_t length = std::min(cause.size(), static_cast<size_t>(cause_bytes - 1));
-    std::memcpy(text, cause.data(), length);
-    text[length] = 0;
+// The text goes into this rank's lane, and then the abort word into that of everybody on this host.
+void Members::revoke_here(const Status& fault) {
+  LaneControl& mine = lanes_.mine();
+  if (mine.cause[0] == 0) {
+    const std::string& text = fault.message();
+    const size_t length = std::min(text.size(), static_cast<size_t>(cause_bytes - 1));
+    std::memcpy(mine.cause, text.data(), length);
+    mine.cause[length] = 0;
   }
-  uint64_t none = 0;
-  lanes_.mine().abort.compare_exchange_strong(none, abort, std::memory_order_acq_rel);
+  const uint64_t packed = pack_abort(fault.code(), me(), static_cast<uint32_t>(fault.peer()));
+  auto store = [packed](LaneControl& control) {
+    uint64_t none = 0;
+    control.abort.compare_exchange_strong(none, packed, std::memory_order_acq_rel);
+  };
+  store(mine);
+  for (int member : mates()) store(lanes_.control(member));
 }
 
-void Members::revoke(const Status& fault) {
-  if (is_broken()) return;
-  const uint64_t packed = pack_abort(fault.code(), me(), static_cast<uint32_t>(fault.peer()));
-  break_here(packed, me(), fault.message());
-  for (int member : mates()) {
-    uint64_t none = 0;
-    lanes_.control(member).abort.compare_exchange_strong(none, packed, std::memory_order_acq_rel);
-  }
-  if (!span_hosts()) return;
+bool Members::revoke(const Status& fault) {
+  if (is_broken()) return true;
+  revoke_here(fault);
+  return !span_hosts() || tell_fault();
+}
+
+bool Members::tell_fault() const try {
+  const Status fault = this->fault();
   Notice told = notice(NoticeHead::Kind::fault);
   told.head.code = static_cast<uint16_t>(fault.code());
   told.head.rank = fault.peer();
   told.add(fault.message().data(), fault.message().size());
   tell(told);
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
 }
 
-// Of several faults, told at once from several hosts, each rank believes the first that it hears of.
-void Members::told_fault(int member, const Notice& notice) {
+// Of several faults, told at once from several hosts, the ranks of a host believe the first that one of them hears of.
+void Members::told_fault(const Notice& notice) {
   const auto code = std::clamp<uint16_t>(notice.head.code, 1, static_cast<uint16_t>(ErrorCode::internal));
-  break_here(pack_abort(static_cast<ErrorCode>(code), member, static_cast<uint32_t>(notice.head.rank)), member, notice.text());
+  if (!is_broken()) revoke_here({static_cast<ErrorCode>(code), std::string(notice.text()), notice.head.rank});
 }
 
 Notice Members::notice(NoticeHead::Kind kind) const {
@@ -107,6 +115,8 @@ Notice Members::call_notice(uint32_t call, const Announcement& announcement, boo
   told.head.asks = asks;
   const ToldCall said{word(me(), call), announcement};
   told.add(&said, sizeof(said));
+  const std::string doing = occupation(me());
+  told.add(doing.data(), doing.size());
   return told;
 }
 
@@ -122,24 +132,31 @@ void Members::told_call(int member, const Notice& notice) {
   if (!notice.read(told)) return;
   const uint32_t call = call_of(told.word);
   lanes_.control(member).finished.store(notice.head.finished, std::memory_order_release);
+  write_note(lanes_.member(member).head().waiting, notice.text().substr(sizeof(told)));
   if (told.word != 0) {
     std::lock_guard lock(told_mutex_);
     std::memcpy(lanes_.cell(member, call).bytes, &told.announcement, sizeof(told.announcement));
     lanes_.word(member, call).store(told.word, std::memory_order_release);
   }
   if (!notice.head.asks) return;
-  Announcement mine;
   const uint64_t word = this->word(me(), call);
-  if (call_of(word) == call) mine = announcement(me(), call);
-  const bool still = call_of(word) == call && this->word(me(), call) == word;
-  Notice answer = this->notice(NoticeHead::Kind::announced);
-  const ToldCall said{still ? word : 0, mine};
-  answer.add(&said, sizeof(said));
+  const bool announced = call_of(word) == call;
+  Notice answer = call_notice(call, announced ? announcement(me(), call) : Announcement(), false);
+  if (!announced || this->word(me(), call) != word) std::memset(answer.body.data(), 0, sizeof(told.word));
   remotes_->tell(rank(member), answer);
 }
 
+void Members::told_how_far(int member, const Notice& notice) {
+  lanes_.control(member).finished.store(notice.head.finished, std::memory_order_relaxed);
+  lanes_.control(member).leaving.store(1, std::memory_order_release);
+}
+
+bool Members::knows_how_far(int member) const {
+  return is_here(member) || lanes_.control(member).leaving.load(std::memory_order_acquire) != 0;
+}
+
 void Members::told_left(int member, const Notice& notice) {
-  lanes_.control(member).finished.store(notice.head.finished, std::memory_order_release);
+  told_how_far(member, notice);
   uint32_t here = still_here;
   lanes_.left(me(), member).compare_exchange_strong(here, has_left, std::memory_order_acq_rel);
 }
@@ -161,6 +178,12 @@ Presence Members::presence(int member) const {
 }
 
 void Members::mark_died(int member) {
+  if (span_hosts() && is_here(member)) {
+    Notice told = notice(NoticeHead::Kind::ended);
+    told.head.rank = member;
+    told.head.finished = finished(member);
+    tell(told);
+  }
   uint32_t here = still_here;
   lanes_.left(me(), member).compare_exchange_strong(here, has_died, std::memory_order_acq_rel);
   wake_me();
@@ -172,7 +195,9 @@ void Members::say_leaving() { lanes_.mine().leaving.store(1, std::memory_order_s
 void Members::say_left() {
   lanes_.left(me(), me()).store(has_left, std::memory_order_release);
   for (int member : mates()) lanes_.left(member, me()).store(has_left, std::memory_order_release);
-  if (span_hosts()) tell(notice(NoticeHead::Kind::left));
+  if (!span_hosts()) return;
+  if (is_broken()) static_cast<void>(tell_fault());  // before: who hears that we left is to know why
+  tell(notice(NoticeHead::Kind::left));
 }
 
 bool Members::all_left() const {

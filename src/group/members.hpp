@@ -74,14 +74,17 @@ class Members {
   // The first verdict on a call stands, and is returned.
   Verdict judge(uint32_t call, Verdict verdict);
 
-  // The first fault breaks the group, for all. Any thread; takes no memory.
-  void revoke(const Status& fault);
+  // The first fault breaks the group, for all. Any thread; takes no memory, but for telling it to other hosts: false where there was
+  // none for that, and tell_fault() is to be called again.
+  bool revoke(const Status& fault);
+  bool tell_fault() const;
   bool is_broken() const { return lanes_.mine().abort.load(std::memory_order_acquire) != 0; }
   Status fault() const;  // the first; only where it is broken
 
   // Who is there. Any thread.
   Presence presence(int member) const;
-  void mark_died(int member);  // unless it had left
+  void mark_died(int member);  // unless it had left; members on other hosts are told how far it had come
+  bool knows_how_far(int member) const;  // it came; always of one on this host
   void say_leaving();          // before anything is given up: peers may be reading it
   void say_left();             // after the last write into anything of the others
   bool all_left() const;
@@ -95,15 +98,16 @@ class Members {
 
   // What a member on another host has told. The control thread's.
   void told_call(int member, const Notice& notice);
-  void told_fault(int member, const Notice& notice);
+  void told_fault(const Notice& notice);
   void told_left(int member, const Notice& notice);
+  void told_how_far(int member, const Notice& notice);
 
  private:
   int rank(int member) const { return lanes_.member(member).rank; }
   void tell(const Notice& notice) const;  // to all members on other hosts
   Notice notice(NoticeHead::Kind kind) const;
   Notice call_notice(uint32_t call, const Announcement& announcement, bool asks) const;
-  void break_here(uint64_t abort, int reporter, std::string_view cause);
+  void revoke_here(const Status& fault);
 
   Lanes lanes_;
   Remotes* remotes_;

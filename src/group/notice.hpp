@@ -19,9 +19,10 @@ namespace unisono {
 struct NoticeHead {
   enum class Kind : uint8_t {
     entry,      // of the teller's board: ToldEntry, and the members
-    announced,  // which call the teller is in: ToldCall
+    announced,  // which call the teller is in: ToldCall, and what else it is doing
     fault,      // the group is broken: the text of it
     left,       // the teller has left the group
+    ended,      // a member on the teller's host has ended, and how far it had come
     lost,       // a rank on the teller's host has ended: how
     goodbye,    // the teller leaves the world: how
   };
@@ -29,9 +30,9 @@ struct NoticeHead {
   Kind kind = Kind::entry;
   bool asks = false;      // announced: the same of the one who is told is wanted
   uint16_t code = 0;      // fault: the ErrorCode
-  int32_t rank = -1;      // fault: who is to blame; lost: who
+  int32_t rank = -1;      // fault: who is to blame; lost, ended: who
   uint64_t group = 0;     // the key of its board entry; 0: the world
-  uint32_t finished = 0;  // announced, left: the teller's last finished call
+  uint32_t finished = 0;  // announced, left, ended: its last finished call
   uint32_t bytes = 0;     // that follow
 };
 static_assert(sizeof(NoticeHead) <= Channel::most_head_bytes);

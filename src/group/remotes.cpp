@@ -83,13 +83,9 @@ Remotes::News Remotes::listen() {
   return news;
 }
 
-void Remotes::finish() {
+void Remotes::close() {
   std::lock_guard lock(mutex_);
-  for (int rank : ranks_)
-    if (Peer& to = peer(rank); to.channel) {
-      move(to);
-      to.channel->finish();
-    }
+  for (int rank : ranks_) peer(rank) = {};
 }
 
 }  // namespace unisono

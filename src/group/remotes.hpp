@@ -34,7 +34,7 @@ class Remotes {
     std::vector<int> ended;  // whose connection did, after the last that was heard from them
   };
   News listen();  // to what has come so far; then the sockets' descriptor tells when there is more
-  void finish();  // the last was told: what can go at once goes, and the connections end
+  void close();  // the last was told
   void close_in_child() { peers_.clear(); }
 
  private:

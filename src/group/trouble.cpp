@@ -112,14 +112,39 @@ void Group::tell_call() {
 void Group::told(int member, const Notice& notice) {
   switch (notice.head.kind) {
     case NoticeHead::Kind::announced: return members_.told_call(member, notice);
-    case NoticeHead::Kind::fault: return members_.told_fault(member, notice);
     case NoticeHead::Kind::left: return members_.told_left(member, notice);
+    case NoticeHead::Kind::ended:
+      if (const int ended = notice.head.rank; ended >= 0 && ended < size() && parts_.hosts.share(ended, member)) members_.told_how_far(ended, notice);
+      return;
+    case NoticeHead::Kind::fault: break;
     default: return;
   }
+  {
+    std::lock_guard lock(cause_mutex_);
+    if (left_) return;
+    members_.told_fault(notice);
+  }
+  members_.wake_everyone();
 }
 
-// A member that died or left is a fault only if this call still needs something of it. Of one on another host that is known when its
-// connection has ended: what it had sent before has come then.
+void Group::tell_owed() {
+  if (owes_fault_ && !left_) owes_fault_ = !members_.tell_fault();
+}
+
+// Whether this call still needs something of a member that is gone. Of one on another host it may not be known how far it came: then it is
+// needed if its connection has ended, or nothing has moved for a while.
+bool Group::is_needed(int member) {
+  constexpr int64_t a_while_ns = 2'000'000'000;
+  if (members_.knows_how_far(member)) return !at_least(members_.finished(member), current_.number);
+  if (router_.has_no_more(member)) return true;
+  if (current_.gone_ns == 0 || current_.gone_moves != run_.moves()) {
+    current_.gone_ns = now_ns();
+    current_.gone_moves = run_.moves();
+  }
+  return now_ns() - current_.gone_ns > a_while_ns;
+}
+
+// A member that died or left is a fault only if this call still needs something of it.
 Status Group::examine_members() {
   for (int member = 0; member < size(); ++member) {
     if (member == me()) continue;
@@ -127,7 +152,7 @@ Status Group::examine_members() {
     if (presence == Presence::here) continue;
     std::string how = presence == Presence::left ? "left the group" : parts_.world->how_lost(world_rank(member));
     const uint32_t finished = members_.finished(member);
-    if (members_.is_here(member) ? at_least(finished, current_.number) : !router_.is_lost(member)) continue;
+    if (!is_needed(member)) continue;
     return break_group({ErrorCode::peer_lost,
                         fmt::format("rank {} (pid {}) {}; {}; its last finished call is #{}; first seen by rank {} after {:.2f} s. "
                                     "This group is broken: make a new one without that rank",
@@ -152,13 +177,15 @@ Status Group::examine_clock() {
   const double waited = waited_s(), deadline_s = current_.call->timeout_s > 0 ? current_.call->timeout_s : parts_.timeout_s;
   if (waited >= deadline_s) return break_group(timed_out(waited));
   constexpr double a_while_s = 0.05;
-  if (waited > a_while_s) tell_call();
   if (!current_.noted && waited > a_while_s) {
     current_.noted = true;
     parts_.world->note_waiting("waits in " + call_text());
   }
+  if (waited > a_while_s) tell_call();
   double warn_after_s = parts_.world->settings().warn_after_s;
-  if (!current_.warned && waited > warn_after_s) {
+  constexpr int64_t for_answers_ns = 20'000'000;  // of other hosts, who were asked just now
+  const bool asked = !members_.span_hosts() || now_ns() - current_.told_ns > for_answers_ns;
+  if (!current_.warned && waited > warn_after_s && asked) {
     current_.warned = true;
     log_.warning(fmt::format("{} has waited {} s: {}", call_text(), warn_after_s, who_is_missing()));
   }
@@ -169,7 +196,7 @@ std::string Group::call_text() const {
   return fmt::format("group \"{}\", call #{} {}", name(), current_.number, describe(current_.decision->announcement));
 }
 
-// Who has not entered, who is in another call, and how far each has come.
+// Who has not entered, who is in another call, and how far each has come; of members on other hosts, as they last said.
 std::string Group::who_is_missing() const {
   std::vector<std::string> parts;
   for (int member = 0; member < size(); ++member) {
@@ -200,8 +227,9 @@ bool Group::spread_break(const Status& status) {
   {
     std::lock_guard lock(cause_mutex_);
     if (left_) return false;
-    members_.revoke(status);
+    if (!members_.revoke(status)) owes_fault_ = true;
   }
+  if (owes_fault_) parts_.world->wake_control();
   members_.wake_everyone();
   return true;
 }

@@ -58,7 +58,7 @@ Status World::open() {
   if (Status prepared = or_out_of_memory([this] { return prepare(); }); !prepared.ok()) {
     arena_.reset();  // what there is, so that there are descriptors to say so with
     death_watch_.reset();
-    stop_.reset();
+    wake_.reset();
     sockets_.reset();
     return decline(request_, prepared);
   }
@@ -101,8 +101,8 @@ Status World::prepare() {
   auto watch = DeathWatch::open();
   if (!watch.ok()) return watch.status();
   death_watch_ = std::move(*watch);
-  stop_ = Descriptor(eventfd(0, EFD_CLOEXEC));
-  if (!stop_) return {ErrorCode::resource, "no descriptor is left for the control thread; raise the limit of open files (ulimit -n)"};
+  wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_) return {ErrorCode::resource, "no descriptor is left for the control thread; raise the limit of open files (ulimit -n)"};
   RETURN_IF_ERROR(require_headroom(size() * static_cast<int64_t>(sizeof(ArenaHead)), fmt::format("joining {} ranks", size())));
   auto arena = Arena::create(settings().arena_bytes);
   if (!arena.ok()) return arena.status();
@@ -177,7 +177,6 @@ void World::say_goodbye(const std::string& how) {
   notice.head = {.kind = NoticeHead::Kind::goodbye};
   notice.add(how.data(), how.size());
   remotes_->tell_all(notice);
-  remotes_->finish();
 }
 
 std::string World::how_lost(int rank) const {
@@ -214,7 +213,7 @@ void World::close_in_child() {
   if (death_watch_) death_watch_->close_in_child();
   if (remotes_) remotes_->close_in_child();
   if (sockets_) sockets_->close_in_child();
-  stop_.reset();
+  wake_.reset();
   if (arena_) arena_->close_in_child();
 }
 
@@ -235,8 +234,7 @@ void World::leave() {
   for (auto& [name, group] : groups) group->leave();
   stopping_.store(true, std::memory_order_release);
   wake_progress();
-  uint64_t one = 1;
-  if (stop_) static_cast<void>(!write(stop_.number(), &one, sizeof(one)));
+  wake_control();
   if (progress_thread_.joinable()) progress_thread_.join();
   if (control_thread_.joinable()) control_thread_.join();
   if (remotes_) say_goodbye("left");
@@ -246,8 +244,11 @@ void World::leave() {
   options_.meeting_file.reset();
   joined_.watches.clear();
   death_watch_.reset();
+  groups.clear();
   retired_.clear();
   world_group_.reset();
+  if (remotes_) remotes_->close();
+  if (sockets_) sockets_->finish_left();
 }
 
 }  // namespace unisono

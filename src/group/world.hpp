@@ -98,6 +98,7 @@ class World : public std::enable_shared_from_this<World> {
   std::string how_lost(int rank) const;  // "" while it lives
   bool has_ended(int rank) const;        // whether its process has, also where the control thread has not come to it yet
   void wake_progress();
+  void wake_control();
 
  private:
   explicit World(WorldOptions options);
@@ -123,6 +124,7 @@ class World : public std::enable_shared_from_this<World> {
   bool pass_on(int from, const Notice& notice);
   void apply_early(Group& group);
   void judge_silence();
+  void tell_owed();
   void say_goodbye(const std::string& how);
   std::vector<int> told_members(int rank, uint64_t key) const;
   void tell_entry(const BoardEntry& entry, const std::vector<int>& ranks);
@@ -180,7 +182,7 @@ class World : public std::enable_shared_from_this<World> {
   std::unique_ptr<Remotes> remotes_;
   std::map<int, int64_t> silent_;  // ranks on other hosts whose connection ended without a goodbye, and when; the control thread's
   std::unique_ptr<DeathWatch> death_watch_;
-  Descriptor stop_;  // an eventfd that ends the control thread
+  Descriptor wake_;  // an eventfd that wakes the control thread
   std::atomic<bool> stopping_{false};
   enum class ProgressSleep { none, idle, on_bell };
   std::atomic<uint32_t> progress_wanted_{0};

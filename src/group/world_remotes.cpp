@@ -49,7 +49,12 @@ std::vector<int> World::told_members(int rank, uint64_t key) const {
 void World::hear_remotes() {
   if (!remotes_) return;
   const Remotes::News news = remotes_->listen();
-  for (const auto& [from, notice] : news.heard) heard(from, notice);
+  bool somebody_left = false;
+  for (const auto& [from, notice] : news.heard) {
+    heard(from, notice);
+    somebody_left |= notice.head.kind == NoticeHead::Kind::left;
+  }
+  if (somebody_left) sweep_retired();
   for (int rank : news.ended)
     if (how_lost(rank).empty()) silent_.emplace(rank, now_ns());
   if (!news.heard.empty()) ring_bell(head());
@@ -60,7 +65,8 @@ void World::heard(int from, const Notice& notice) {
     case NoticeHead::Kind::entry: return heard_entry(from, notice);
     case NoticeHead::Kind::announced:
     case NoticeHead::Kind::fault:
-    case NoticeHead::Kind::left: return heard_of_group(from, notice);
+    case NoticeHead::Kind::left:
+    case NoticeHead::Kind::ended: return heard_of_group(from, notice);
     case NoticeHead::Kind::goodbye: return member_lost(from, std::string(notice.text()));
     case NoticeHead::Kind::lost:
       if (const int rank = notice.head.rank; rank >= 0 && rank < size() && hosts().share(rank, from)) {
@@ -137,6 +143,12 @@ void World::apply_early(Group& group) {
         group.told(member, left);
       }
   }
+}
+
+void World::tell_owed() {
+  std::lock_guard lock(mutex_);
+  for (auto& entry : groups_) entry.second->tell_owed();
+  for (auto& group : retired_) group->tell_owed();
 }
 
 void World::judge_silence() {

@@ -7,6 +7,7 @@
 // for the last time, both sequentially consistent, so either the poster sees the sleeper or the sleeper sees the call.
 #include <fmt/format.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include "base/check.hpp"
 #include "base/shortage.hpp"
@@ -27,7 +28,7 @@ void insist(Step step) {
   while (!or_out_of_memory([&] { return step(), Status::success(); }).ok()) nanosleep(&a_moment, nullptr);
 }
 
-constexpr int64_t stop_token = -1, door_token = -2, sockets_token = -3, visitor_token = -4;  // visitors: less their socket
+constexpr int64_t control_token = -1, door_token = -2, sockets_token = -3, visitor_token = -4;  // visitors: less their socket
 constexpr int rest_ms = 100;                                             // of the door, when more knock than can be served
 
 }  // namespace
@@ -42,6 +43,11 @@ void World::run_until_stopped(const char* name, Work work) {
       return insist([&] { log_.write(LogLevel::error, fmt::format("the {} thread met a bug and stops: {}", name, error.what())); });
     }
   }
+}
+
+void World::wake_control() {
+  constexpr uint64_t one = 1;
+  if (wake_) static_cast<void>(!write(wake_.number(), &one, sizeof(one)));
 }
 
 void World::wake_progress() {
@@ -103,7 +109,7 @@ void World::progress_until_stopped() {
 
 Status World::watch_others() {
   RETURN_IF_ERROR(death_watch_->watch(joined_));
-  RETURN_IF_ERROR(death_watch_->add(stop_.number(), stop_token));
+  RETURN_IF_ERROR(death_watch_->add(wake_.number(), control_token));
   if (sockets_) RETURN_IF_ERROR(death_watch_->add(sockets_->descriptor(), sockets_token));
   return joined_.door.number() < 0 ? Status::success() : death_watch_->add(joined_.door.number(), door_token);
 }
@@ -119,17 +125,24 @@ void World::control_until_stopped(LateVisitors& visitors, Deadline& door_rests) 
   if (remotes_) hear_remotes();  // and arms what will come
   while (!stopping_.load(std::memory_order_acquire)) {
     const bool rests = door_rests.at_ns != never_ns;
-    const DeathWatch::News news = death_watch_->wait(rests || !silent_.empty() ? rest_ms : control_period_ms);
+    const bool looks_soon = rests || !silent_.empty() || (sockets_ && sockets_->look_after_left());
+    const DeathWatch::News news = death_watch_->wait(looks_soon ? rest_ms : control_period_ms);
     for (const DeathWatch::Loss& loss : news.losses) insist([&] { member_lost(loss.rank, loss.how); });
     if (remotes_) judge_silence();
+    if (remotes_) tell_owed();
     if (door_rests.passed() && death_watch_->add(joined_.door.number(), door_token).ok()) door_rests = {};
+    uint64_t woken = 0;
     for (int64_t token : news.tokens) {
+      if (token == control_token) static_cast<void>(!read(wake_.number(), &woken, sizeof(woken)));
       if (token == sockets_token) {
         sockets_->rang();
         ring_bell(head());
         hear_remotes();
       }
-      if (token <= visitor_token) visitors.answer(static_cast<int>(visitor_token - token));
+      if (token <= visitor_token) {
+        hear_remotes();  // whoever comes again may just have said that it left
+        visitors.answer(static_cast<int>(visitor_token - token));
+      }
       if (token != door_token) continue;
       for (int socket : visitors.welcome())
         static_cast<void>(death_watch_->add(socket, visitor_token - socket, DeathWatch::Often::once).ok());  // else its patience ends
@@ -144,22 +157,24 @@ void World::control_until_stopped(LateVisitors& visitors, Deadline& door_rests) 
 
 void World::member_lost(int peer, const std::string& how) {
   const auto index = static_cast<size_t>(peer);
-  if (remotes_ && joined_.neighbours[index].is_here()) {
-    Notice notice;
-    notice.head = {.kind = NoticeHead::Kind::lost, .rank = peer};
-    notice.add(how.data(), how.size());
-    remotes_->tell_all(notice);
-  }
   {
     std::lock_guard lock(mutex_);  // held throughout, so that no lane is given back meanwhile
     if (!lost_[index].empty()) return;  // several tell of one on another host
     log_.info(fmt::format("rank {} (pid {}) {}", peer, joined_.neighbours[index].pid, how));
+    if (!joined_.neighbours[index].is_here())
+      joined_.neighbours[index].head().goodbye.store(static_cast<uint32_t>(Goodbye::left), std::memory_order_release);
     lost_[index] = how;
     auto tell = [peer](Group& group) {
       if (int member = group.index_of(peer); member >= 0) group.member_lost(member);
     };
     for (auto& entry : groups_) tell(*entry.second);
     for (auto& group : retired_) tell(*group);
+  }
+  if (remotes_ && joined_.neighbours[index].is_here()) {  // last: how far it came is known then
+    Notice notice;
+    notice.head = {.kind = NoticeHead::Kind::lost, .rank = peer};
+    notice.add(how.data(), how.size());
+    remotes_->tell_all(notice);
   }
   ring_bell(head());  // whoever is waiting for it to make a group
 }

@@ -85,6 +85,11 @@ bool Router::is_lost(int member) const {
   return channel && (channel->sending() || channel->receiving()) && !channel->state().ok();
 }
 
+bool Router::has_no_more(int member) {
+  const auto& channel = channels_[static_cast<size_t>(member)];
+  return channel && (channel->sending() || channel->receiving()) && !channel->holds_more();
+}
+
 std::optional<Router::Loss> Router::unexplained_loss(const std::function<bool(int)>& is_needed) {
   constexpr int64_t a_while_ns = 2'000'000'000;
   for (int member = 0; member < lanes_.members(); ++member) {

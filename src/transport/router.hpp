@@ -66,6 +66,7 @@ class Router final : public Alarm {
     Status why;
   };
   bool is_lost(int member) const;  // nothing more will come from there, or go, though something is posted
+  bool has_no_more(int member);    // of one that is gone: nor will anything that it sent before
   std::optional<Loss> unexplained_loss(const std::function<bool(int)>& is_needed);
 
  private:

@@ -54,11 +54,9 @@ void SocketStream::finish() {
   if (socket_) shutdown(socket_.number(), SHUT_WR);
 }
 
-// To close with unread bytes would reset the connection, and the other end lose what it has not read yet.
 void SocketStream::close() {
-  std::byte unread[4096];
-  for (int pieces = 0; socket_ && pieces < 1024 && recv(socket_.number(), unread, sizeof(unread), 0) > 0;) ++pieces;
-  socket_.reset();
+  finish();
+  sockets_.leave(std::move(socket_));
 }
 
 void SocketStream::arm(bool to_write, bool to_read) {

@@ -4,8 +4,11 @@
 #include <fmt/core.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <linux/sockios.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -24,6 +27,14 @@ sockaddr_in loopback(int port) {
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   return address;
+}
+
+// Reads away what came, and asks whether the other end's kernel has all that was sent.
+bool all_is_there(int socket) {
+  std::byte unread[4096];
+  for (int pieces = 0; pieces < 1024 && recv(socket, unread, sizeof(unread), 0) > 0;) ++pieces;
+  int unacknowledged = 0;
+  return ioctl(socket, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
 }
 
 Status no_sockets(const char* what) {
@@ -119,6 +130,29 @@ void Sockets::forget(uint64_t group) {
   guests_.remove_if([group](const Guest& guest) { return guest.heard == sizeof(SocketKey) && guest.key.group == group; });
 }
 
+void Sockets::leave(Descriptor socket) {
+  constexpr double patience_s = 2;
+  if (!socket || all_is_there(socket.number())) return;
+  std::lock_guard lock(mutex_);
+  left_.push_back({std::move(socket), Deadline::in_seconds(patience_s)});
+}
+
+bool Sockets::look_after_left() {
+  std::lock_guard lock(mutex_);
+  left_.remove_if([](const Left& left) { return left.close_by.passed() || all_is_there(left.socket.number()); });
+  return !left_.empty();
+}
+
+// Nothing announces that the last byte was acknowledged.
+void Sockets::finish_left() {
+  constexpr int look_again_ms = 1;
+  while (look_after_left()) {
+    std::lock_guard lock(mutex_);
+    pollfd one{left_.front().socket.number(), 0, 0};
+    poll(&one, 1, look_again_ms);
+  }
+}
+
 void Sockets::watch(int socket) {
   epoll_event event{EPOLLONESHOT, {.fd = socket}};
   static_cast<void>(epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, socket, &event));  // where it cannot be: sleepers look ten times a second
@@ -142,6 +176,7 @@ void Sockets::close_in_child() {
   epoll_.reset();
   others_.reset();
   guests_.clear();
+  left_.clear();
 }
 
 }  // namespace unisono

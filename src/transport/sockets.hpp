@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/clock.hpp"
 #include "base/descriptor.hpp"
 #include "unisono/status.hpp"
 
@@ -37,6 +38,12 @@ class Sockets {
   Descriptor arrived(const SocketKey& key);  // the connection that was opened for this; empty: not yet
   void forget(uint64_t group);               // those that came and that nobody fetched
 
+  // A connection that its owner is done with is closed once the other end's kernel has all that was sent, or after two seconds: closed
+  // with unread bytes it would be reset, and what is still on its way lost.
+  void leave(Descriptor socket);
+  bool look_after_left();  // now and then; whether there are any
+  void finish_left();      // when nobody will look any more: waits for them
+
   enum Event : uint32_t { readable = 1, writable = 2 };
   void watch(int socket);                    // before it is armed; until it is closed
   void arm(int socket, uint32_t events);     // once
@@ -51,6 +58,10 @@ class Sockets {
     SocketKey key;
     size_t heard = 0;  // bytes of its key
   };
+  struct Left {
+    Descriptor socket;
+    Deadline close_by;
+  };
   explicit Sockets(int64_t send_buffer_bytes) : send_buffer_bytes_(send_buffer_bytes) {}
   Status listen();
   void prepare(int socket) const;
@@ -62,6 +73,7 @@ class Sockets {
   uint64_t token_ = 0;
   std::mutex mutex_;
   std::list<Guest> guests_;
+  std::list<Left> left_;
 };
 
 }  // namespace unisono

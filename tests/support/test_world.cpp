@@ -14,6 +14,7 @@
 
 #include "dialects/default_world.hpp"
 #include "tests/support/children.hpp"
+#include "tests/support/layouts.hpp"
 #include "tests/support/rank_process.hpp"
 
 namespace unisono::testing {
@@ -150,6 +151,10 @@ Result<std::shared_ptr<World>> join_as(int rank, int size, const std::string& jo
   options.job = job;
   options.launcher = "test";
   options.settings = settings;
+  // A layout for all worlds of a test that does not choose one itself.
+  const Environment environment = process_environment();
+  if (auto name = environment.find("UNISONO_TEST_HOSTS"); name != environment.end() && settings.pretend_hosts.empty())
+    options.settings.pretend_hosts = layout_named(name->second, size);
   return World::join(std::move(options));
 }
 
