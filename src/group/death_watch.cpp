@@ -138,7 +138,7 @@ std::string DeathWatch::how_it_ended(int rank) const {
   const auto index = static_cast<size_t>(rank);
   const uint32_t goodbye = joined_->neighbours[index].head().goodbye.load(std::memory_order_acquire);
   if ((goodbye & 0xff) == static_cast<uint32_t>(Goodbye::exiting)) return fmt::format("exited with {}", goodbye >> 8 & 0xff);
-  if ((goodbye & 0xff) == static_cast<uint32_t>(Goodbye::left)) return "left";
+  if ((goodbye & 0xff) == static_cast<uint32_t>(Goodbye::left)) return std::string(left_text);
   const Peer& peer = peers_[index];
   const Descriptor& process = joined_->watches[index].process;
   if (peer.ended)

@@ -16,6 +16,8 @@
 
 namespace unisono {
 
+inline constexpr std::string_view left_text = "left";  // how one ended that left the world
+
 class DeathWatch {
  public:
   static Result<std::unique_ptr<DeathWatch>> open();  // before joining, so that a lack of descriptors is told to all

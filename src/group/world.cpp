@@ -237,7 +237,7 @@ void World::leave() {
   wake_control();
   if (progress_thread_.joinable()) progress_thread_.join();
   if (control_thread_.joinable()) control_thread_.join();
-  if (remotes_) say_goodbye("left");
+  if (remotes_) say_goodbye(std::string(left_text));
   if (arena_) head().goodbye.store(static_cast<uint32_t>(Goodbye::left), std::memory_order_release);
   joined_.life.reset();  // the others hear of it now
   joined_.door.close();

@@ -146,6 +146,7 @@ class World : public std::enable_shared_from_this<World> {
   void board_refuse(const GroupParts& parts, const Status& why);
   Status board_collect(GroupParts& parts, const Deadline& deadline);
   Status board_check(GroupParts& parts) const;
+  bool has_made(const GroupParts& parts, size_t member) const;
   int board_time(const GroupParts& parts, int at_least) const;
   void sweep_failed();
   Status board_conflict(GroupParts& parts, size_t member);

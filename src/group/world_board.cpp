@@ -191,11 +191,13 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
       return {ErrorCode::revoked, fmt::format("rank {} was interrupted while group \"{}\" was being made", rank(), parts.name), rank()};
     const int missing = parts.ranks[found];
     RETURN_IF_ERROR(board_check(parts));
-    for (int member : parts.ranks)  // all of them: who is missing first may be late, and for nothing
-      if (std::string how = how_lost(member); !how.empty()) {
-        RETURN_IF_ERROR(board_check(parts));  // it may have given up, because of another, and left
-        return {ErrorCode::peer_lost, fmt::format("rank {} {} while group \"{}\" was being made", member, how, parts.name), member};
-      }
+    for (size_t index = 0; index < parts.ranks.size(); ++index) {  // all of them: who is missing first may be late, and for nothing
+      const std::string how = how_lost(parts.ranks[index]);
+      if (how.empty() || has_made(parts, index)) continue;
+      RETURN_IF_ERROR(board_check(parts));  // it may have given up, because of another, and left
+      return {ErrorCode::peer_lost, fmt::format("rank {} {} while group \"{}\" was being made", parts.ranks[index], how, parts.name),
+              parts.ranks[index]};
+    }
     for (size_t member = found; member < parts.members.size(); ++member) RETURN_IF_ERROR(board_conflict(parts, member));
     if (board_time(parts, parts.time) > parts.time) {
       parts.moved_on = true;
@@ -217,6 +219,17 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
                                                  fmt::join(parts.ranks, ", "), parts.ranks[member]), parts.ranks[member]};
   if (!status.ok()) board_give_up(parts.moved_on ? GroupParts(parts) : std::move(parts), status);
   return status;
+}
+
+// Where news takes longer to some than to others: whether a member had found everybody, and has left the group since.
+bool World::has_made(const GroupParts& parts, size_t member) const {
+  if (!remotes_) return false;
+  const auto* left = reinterpret_cast<const std::atomic<uint32_t>*>(arena_->mapping()->data() + parts.my_place + parts.layout.left_at());
+  if (parts.members[member].is_here()) return left[member].load(std::memory_order_acquire) == has_left;
+  std::lock_guard lock(mutex_);
+  return std::any_of(early_.begin(), early_.end(), [&](const Remotes::Heard& heard) {
+    return heard.rank == parts.ranks[member] && heard.notice.head.group == parts.board_key.key;
+  });
 }
 
 // Whether those who came are still there and mean the same group.

@@ -161,7 +161,7 @@ void World::member_lost(int peer, const std::string& how) {
     std::lock_guard lock(mutex_);  // held throughout, so that no lane is given back meanwhile
     if (!lost_[index].empty()) return;  // several tell of one on another host
     log_.info(fmt::format("rank {} (pid {}) {}", peer, joined_.neighbours[index].pid, how));
-    if (!joined_.neighbours[index].is_here())
+    if (!joined_.neighbours[index].is_here() && how == left_text)
       joined_.neighbours[index].head().goodbye.store(static_cast<uint32_t>(Goodbye::left), std::memory_order_release);
     lost_[index] = how;
     auto tell = [peer](Group& group) {
