@@ -83,6 +83,11 @@ Remotes::News Remotes::listen() {
   return news;
 }
 
+bool Remotes::has_ended(int rank) {
+  std::lock_guard lock(mutex_);
+  return !peer(rank).channel;
+}
+
 void Remotes::close() {
   std::lock_guard lock(mutex_);
   for (int rank : ranks_) peer(rank) = {};

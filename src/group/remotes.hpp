@@ -34,6 +34,7 @@ class Remotes {
     std::vector<int> ended;  // whose connection did, after the last that was heard from them
   };
   News listen();  // to what has come so far; then the sockets' descriptor tells when there is more
+  bool has_ended(int rank);  // its connection
   void close();  // the last was told
   void close_in_child() { peers_.clear(); }
 

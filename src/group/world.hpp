@@ -123,7 +123,7 @@ class World : public std::enable_shared_from_this<World> {
   void heard_of_group(int from, const Notice& notice);
   bool pass_on(int from, const Notice& notice);
   void apply_early(Group& group);
-  void judge_silence();
+  void judge_doubts();
   void tell_owed();
   void say_goodbye(const std::string& how);
   std::vector<int> told_members(int rank, uint64_t key) const;
@@ -181,7 +181,12 @@ class World : public std::enable_shared_from_this<World> {
   StreamChoice streams_;
   std::unique_ptr<Sockets> sockets_;
   std::unique_ptr<Remotes> remotes_;
-  std::map<int, int64_t> silent_;  // ranks on other hosts whose connection ended without a goodbye, and when; the control thread's
+  struct Doubt {  // about a rank on another host, until all that it told has been heard, and how it ended
+    int64_t since_ns;
+    bool ended = false;    // its connection has
+    std::string how = {};  // as one of its host says
+  };
+  std::map<int, Doubt> doubts_;  // by rank; the control thread's
   std::unique_ptr<DeathWatch> death_watch_;
   Descriptor wake_;  // an eventfd that wakes the control thread
   std::atomic<bool> stopping_{false};

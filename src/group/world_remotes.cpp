@@ -4,9 +4,10 @@
 // Who writes: the control thread alone writes mirrors of boards, under the World's mutex. Order: as the owner of a board does it, the
 // key last, with release (world_board.cpp).
 //
-// Who is dead is known on its own host, and told from there, by each who watched it. A connection that ends without a goodbye says
-// only that nothing more will come: then the others of that host are waited for, for a while, and where there are none left, or they say
-// nothing, the rank counts as lost.
+// Who is dead is known on its own host, and told from there, by each who watched it; it is believed when all that the dead had told
+// itself has been heard, which is when its connection ends. A connection that ends without a goodbye says only that nothing more will
+// come: then the others of that host are waited for, for a while, and where there are none left, or they say nothing, the rank counts
+// as lost.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +18,9 @@
 namespace unisono {
 namespace {
 
-constexpr int64_t patience_with_silence_ns = 2'000'000'000;
+constexpr int64_t patience_ns = 2'000'000'000;
+constexpr const char* silent_text =
+    "is silent: its connection ended without a goodbye, and nobody on its host says why";
 constexpr size_t most_early = 1024;
 
 ErrorCode gave_up_as(const ToldEntry& told) { return static_cast<ErrorCode>(told.making & 0x7f); }
@@ -56,7 +59,8 @@ void World::hear_remotes() {
   }
   if (somebody_left) sweep_retired();
   for (int rank : news.ended)
-    if (how_lost(rank).empty()) silent_.emplace(rank, now_ns());
+    if (how_lost(rank).empty()) doubts_.try_emplace(rank, Doubt{now_ns()}).first->second.ended = true;
+  if (!news.ended.empty()) judge_doubts();
   if (!news.heard.empty()) ring_bell(head());
 }
 
@@ -70,8 +74,8 @@ void World::heard(int from, const Notice& notice) {
     case NoticeHead::Kind::goodbye: return member_lost(from, std::string(notice.text()));
     case NoticeHead::Kind::lost:
       if (const int rank = notice.head.rank; rank >= 0 && rank < size() && hosts().share(rank, from)) {
-        silent_.erase(rank);
-        member_lost(rank, std::string(notice.text()));
+        if (!how_lost(rank).empty()) return;
+        doubts_.try_emplace(rank, Doubt{now_ns(), remotes_->has_ended(rank)}).first->second.how = notice.text();
       }
   }
 }
@@ -151,17 +155,16 @@ void World::tell_owed() {
   for (auto& group : retired_) group->tell_owed();
 }
 
-void World::judge_silence() {
-  std::vector<int> lost;
-  for (const auto& [silent, since_ns] : silent_) {
-    bool somebody_may_tell = false;
-    for (int other : hosts().ranks_on(hosts().of(silent)))
-      somebody_may_tell |= other != silent && !silent_.contains(other) && how_lost(other).empty();
-    if (!somebody_may_tell || now_ns() - since_ns > patience_with_silence_ns) lost.push_back(silent);
+void World::judge_doubts() {
+  std::vector<std::pair<int, std::string>> lost;
+  for (const auto& [rank, doubt] : doubts_) {
+    auto may_tell = [&](int other) { return other != rank && !doubts_.contains(other) && how_lost(other).empty(); };
+    const bool waits = doubt.ended ? doubt.how.empty() && std::ranges::any_of(hosts().ranks_on(hosts().of(rank)), may_tell) : true;
+    if (!waits || now_ns() - doubt.since_ns > patience_ns) lost.push_back({rank, doubt.how.empty() ? std::string(silent_text) : doubt.how});
   }
-  for (int rank : lost) {
-    silent_.erase(rank);
-    member_lost(rank, "is silent: its connection ended without a goodbye, and nobody on its host says why");
+  for (const auto& [rank, how] : lost) {
+    doubts_.erase(rank);
+    if (how_lost(rank).empty()) member_lost(rank, how);
   }
 }
 

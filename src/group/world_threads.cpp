@@ -125,10 +125,10 @@ void World::control_until_stopped(LateVisitors& visitors, Deadline& door_rests) 
   if (remotes_) hear_remotes();  // and arms what will come
   while (!stopping_.load(std::memory_order_acquire)) {
     const bool rests = door_rests.at_ns != never_ns;
-    const bool looks_soon = rests || !silent_.empty() || (sockets_ && sockets_->look_after_left());
+    const bool looks_soon = rests || !doubts_.empty() || (sockets_ && sockets_->look_after_left());
     const DeathWatch::News news = death_watch_->wait(looks_soon ? rest_ms : control_period_ms);
     for (const DeathWatch::Loss& loss : news.losses) insist([&] { member_lost(loss.rank, loss.how); });
-    if (remotes_) judge_silence();
+    if (remotes_) judge_doubts();
     if (remotes_) tell_owed();
     if (door_rests.passed() && death_watch_->add(joined_.door.number(), door_token).ok()) door_rests = {};
     uint64_t woken = 0;
