@@ -7,9 +7,12 @@
 #include "planner/explain.hpp"
 #include "planner/rules.hpp"
 #include "schedule/schedule.hpp"
+#include "tests/support/hosts.hpp"
 
 namespace unisono {
 namespace {
+
+using testing::apart;
 
 constexpr int64_t tib = int64_t{1} << 40;
 
@@ -82,16 +85,16 @@ TEST(Rules, what_counts_is_all_that_a_rank_shows) {
 }
 
 TEST(Rules, links_are_used_only_where_there_is_nothing_else) {
-  Query query{.collective = Collective::all_reduce, .ranks = 4, .bytes = 32_KiB, .neighbours = false};
+  Query query{.collective = Collective::all_reduce, .ranks = 4, .bytes = 32_KiB, .hosts = apart(4)};
   EXPECT_EQ(choice(query), "doubling");
   query.bytes += 1;
   EXPECT_EQ(choice(query), "ring");
-  EXPECT_EQ(choice({.collective = Collective::barrier, .ranks = 4, .neighbours = false}), "dissemination");
+  EXPECT_EQ(choice({.collective = Collective::barrier, .ranks = 4, .hosts = apart(4)}), "dissemination");
   for (Collective collective : all_collectives())
     for (int64_t bytes : {int64_t{0}, 100_KiB, 2_MiB, tib}) {
       const auto needs_links = [&](const Query& asked) { return find_algorithm(collective, choice(asked))->need == Need::links; };
       EXPECT_FALSE(needs_links({.collective = collective, .ranks = 4, .bytes = bytes})) << name_of(collective);
-      EXPECT_TRUE(needs_links({.collective = collective, .ranks = 4, .bytes = bytes, .neighbours = false})) << name_of(collective);
+      EXPECT_TRUE(needs_links({.collective = collective, .ranks = 4, .bytes = bytes, .hosts = apart(4)})) << name_of(collective);
     }
 }
 
@@ -120,6 +123,14 @@ TEST(Plans, carry_the_schedule_of_the_rank_that_asks) {
   ASSERT_NE(plan.schedule, nullptr);
   EXPECT_EQ(plan.schedule->place, (Place{3, 5, 2}));
   EXPECT_EQ(plan.schedule->algorithm, "direct");
+}
+
+TEST(Plans, are_made_for_the_hosts_that_are_asked_for) {
+  Planner planner(*PlannerRules::parse("all_reduce=ring"));
+  Query query{.collective = Collective::all_reduce, .ranks = 4, .bytes = 1_MiB, .hosts = testing::in_a_row({2, 2})};
+  EXPECT_EQ(planner.plan(query).value()->schedule->place.hosts, query.hosts);
+  query.hosts = testing::in_a_row({1, 3});
+  EXPECT_EQ(planner.plan(query).value()->schedule->place.hosts, query.hosts);
 }
 
 TEST(Plans, are_made_once) {
@@ -173,7 +184,7 @@ TEST(Plans, are_larger_in_tiles_when_crowded) {
   EXPECT_EQ(planner.plan(query).value()->tile_bytes, 1_MiB);
 }
 
-TEST(Plans, differ_in_fingerprint_when_algorithm_or_tiling_differ) {
+TEST(Plans, differ_in_fingerprint_when_algorithm_tiling_or_hosts_differ) {
   const Query query{.collective = Collective::all_reduce, .ranks = 2, .bytes = 100_KiB};
   Query other_rank = query;
   other_rank.rank = 1;
@@ -184,6 +195,14 @@ TEST(Plans, differ_in_fingerprint_when_algorithm_or_tiling_differ) {
   EXPECT_EQ(fingerprint(query, "", 0), fingerprint(other_rank, "", 0));
   EXPECT_NE(fingerprint(query, "", 0), fingerprint(query, "all_reduce=two_shot", 0));
   EXPECT_NE(fingerprint(query, "", 0), fingerprint(query, "", 4096));
+  Query on_two_hosts{.collective = Collective::all_reduce, .ranks = 4, .bytes = 100_KiB, .hosts = testing::in_a_row({2, 2})};
+  Query on_others = on_two_hosts;
+  on_others.hosts = testing::in_a_row({1, 3});
+  const std::string_view same_plan = "all_reduce=ring";
+  EXPECT_NE(fingerprint(on_two_hosts, same_plan, 0), fingerprint(on_others, same_plan, 0));
+  on_others.hosts = testing::in_a_row({2, 2});
+  on_others.rank = 3;
+  EXPECT_EQ(fingerprint(on_two_hosts, same_plan, 0), fingerprint(on_others, same_plan, 0));
 }
 
 TEST(Overrides, come_before_the_table_within_their_sizes) {
@@ -241,9 +260,9 @@ TEST(Overrides, that_cannot_be_followed_are_refused_with_the_reason) {
   const Query large{.collective = Collective::all_reduce, .ranks = 4, .bytes = 1_MiB};
   EXPECT_TRUE(contains(choice(large, "all_reduce=two_shot_direct"),
                        "reads the peers' own memory, which is not permitted here"));
-  Query apart = large;
-  apart.neighbours = false;
-  EXPECT_TRUE(contains(choice(apart, "all_reduce=two_shot"), "two_shot needs all ranks on one host"));
+  Query spread = large;
+  spread.hosts = apart(4);
+  EXPECT_TRUE(contains(choice(spread, "all_reduce=two_shot"), "two_shot needs all ranks on one host"));
 }
 
 TEST(Overrides, can_all_be_followed_in_a_world_of_one) {

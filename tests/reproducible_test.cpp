@@ -14,6 +14,7 @@
 #include "kernels/kernels.hpp"
 #include "planner/planner.hpp"
 #include "tests/support/calls.hpp"
+#include "tests/support/hosts.hpp"
 #include "tests/support/scale.hpp"
 #include "tests/support/test_world.hpp"
 
@@ -248,7 +249,7 @@ TEST(SameBits, change_no_choice_on_one_machine) {
 
 TEST(SameBits, over_links_take_doubling_where_it_rounds_nothing_on_the_way_and_else_collect) {
   Planner planner;
-  Query query{.collective = Collective::all_reduce, .ranks = 4, .bytes = 1_KiB, .neighbours = false, .order = Order::hops};
+  Query query{.collective = Collective::all_reduce, .ranks = 4, .bytes = 1_KiB, .hosts = testing::apart(4), .order = Order::hops};
   EXPECT_EQ(planner.plan(query).value()->algorithm->name, "doubling");
   query.bytes = 1_MiB;
   EXPECT_EQ(planner.plan(query).value()->algorithm->name, "collecting");

@@ -110,7 +110,6 @@ class Run {
   void publish(int flag, int64_t tile);
   bool read_peer(const Step& step, int64_t tile);
   bool read_private(int peer, std::byte* target, uint64_t address, int64_t bytes);
-  std::span<const void*> sources_of(const Step& step);
   bool reduce_peers(const Step& step, int64_t tile);
   bool reduce_private_memory(const Step& step, int64_t tile);
   void send(const Step& step, int64_t tile);

@@ -19,7 +19,7 @@ constexpr int most_ranks_costed = 256;  // more would take longer than anybody w
 std::vector<Schedule> schedules_of(const Algorithm& algorithm, const Query& query) {
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < query.ranks; ++rank)
-    schedules.push_back(algorithm.generate({rank, query.ranks, query.root}));
+    schedules.push_back(algorithm.generate({rank, query.ranks, query.root, query.hosts}));
   return schedules;
 }
 
@@ -56,7 +56,7 @@ std::string situation_text(const Query& query) {
   if (has_root(query.collective)) text += fmt::format(", root {}", query.root);
   if (query.crowded) text += ", more ranks than cores";
   if (query.peer_reads) text += ", peer reads permitted";
-  if (!query.neighbours) text += ", over links";
+  if (!query.hosts.one()) text += fmt::format(" on hosts {}", query.hosts.text());
   if (query.order == Order::tree && adds(query.collective)) text += ", reproducible";
   return text;
 }
@@ -78,7 +78,7 @@ std::string steps_text(const Algorithm& algorithm, const Query& query) {
   if (static_cast<int>(shown.size()) < query.ranks)
     text += fmt::format("\n{} of {} ranks are shown.\n", shown.size(), query.ranks);
   for (int rank : shown) {
-    const Place place{rank, query.ranks, query.root};
+    const Place place{rank, query.ranks, query.root, query.hosts};
     text += "\n" + (algorithm.path == Path::schedule ? text_of(algorithm.generate(place)) : text_by_hand(algorithm, place));
   }
   return text;

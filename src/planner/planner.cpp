@@ -18,8 +18,8 @@ constexpr int64_t cache_line_bytes = 64;  // tiles are whole cache lines, and so
 Need available_to(const Query& query) {
   const bool alone = query.ranks == 1;  // there is nobody to reach
   Need available = Need::links;
-  if (alone || query.neighbours) available = available | Need::peer_memory;
-  if (!query.coalesced && (alone || (query.neighbours && query.peer_reads))) available = available | Need::peer_reads;
+  if (alone || query.hosts.one()) available = available | Need::peer_memory;
+  if (!query.coalesced && (alone || (query.hosts.one() && query.peer_reads))) available = available | Need::peer_reads;
   return available;
 }
 
@@ -59,10 +59,10 @@ Result<const Plan*> Planner::plan(const Query& query) {
   const Result<int> choice = choose(query);
   if (!choice.ok()) return choice.status();
   const int root = has_root(query.collective) ? query.root : 0;
-  const PlanKey key{choice.value(), query.ranks, query.rank, root, query.set_bytes, query.crowded, query.order};
+  const PlanKey key{choice.value(), query.ranks, query.rank, root, query.set_bytes, query.crowded, query.order, query.hosts};
   auto found = plans_.find(key);
   if (found == plans_.end()) {
-    const Place place{query.rank, query.ranks, root};
+    const Place place{query.rank, query.ranks, root, query.hosts};
     found = plans_.emplace(key, make(choices_[choice.value()], query, place)).first;
   }
   last_query_ = query;
@@ -104,7 +104,7 @@ Status Planner::check_possible(const Override& rule, const Query& query) const {
     reason = fmt::format("each rank shows {} here and {} holds at most {}; give it a range, as in {}:0-{}={}",
                          readable_size(bytes), algorithm.name, readable_size(capacity), name_of(rule.collective),
                          format_size(capacity), algorithm.name);
-  else if (includes(algorithm.need, Need::peer_memory) && !query.neighbours)
+  else if (includes(algorithm.need, Need::peer_memory) && !includes(available_to(query), Need::peer_memory))
     reason = fmt::format("{} needs all ranks on one host", algorithm.name);
   else if (!includes(available_to(query), algorithm.need))
     reason = fmt::format("{} reads the peers' own memory, which is not permitted here", algorithm.name);
@@ -127,7 +127,8 @@ Plan Planner::make(const Choice& choice, const Query& query, const Place& place)
   }
   const uint64_t tiling = hash_combine(static_cast<uint64_t>(plan.tile_bytes), static_cast<uint64_t>(plan.window));
   const uint64_t order = adds(query.collective) ? static_cast<uint64_t>(query.order) : 0;
-  plan.agreement = static_cast<uint32_t>(hash_combine(hash_text(plan.algorithm->name), tiling + order));
+  const uint64_t hosts = query.hosts.one() ? 0 : hash_text(query.hosts.text());
+  plan.agreement = static_cast<uint32_t>(hash_combine(hash_text(plan.algorithm->name), tiling + order + hosts));
   return plan;
 }
 

@@ -24,7 +24,7 @@ struct Plan {
   int64_t tile_bytes = 0;  // of one slot; 0 on the hand-written paths
   int window = 1;          // tiles in flight
   std::string_view why;    // the rule's reason, or the override as it was written
-  uint32_t agreement = 0;  // a hash of algorithm, tiling and the order that was asked for
+  uint32_t agreement = 0;  // a hash of algorithm, tiling, hosts and the order that was asked for
 
   uint32_t fingerprint() const { return agreement; }  // what all ranks have to agree on
 };
@@ -53,6 +53,7 @@ class Planner {
     int64_t set_bytes;
     bool crowded;
     Order order;
+    Hosts hosts;
     bool operator==(const PlanKey&) const = default;
   };
   struct ScheduleKey {

@@ -90,9 +90,7 @@ class Walk {
         read(me, 1);
         break;
       case StepKind::reduce_peers:
-      case StepKind::reduce_up_to:
-      case StepKind::reduce_below:
-        combine(me, step, rank);
+        combine(me, Team(all_ranks_[rank], step), step);
         break;
     }
     ++me.step;
@@ -104,9 +102,9 @@ class Walk {
     me.read_bytes += sources * bytes_;
   }
 
-  void combine(Walker& me, const Step& step, int rank) {
-    const double operands = combined_ranks(step.kind, rank, static_cast<int>(walkers_.size()));
-    if (step.source.buffer != Buffer::gathered) read(me, step.kind == StepKind::reduce_below ? operands : operands - 1);
+  void combine(Walker& me, const Team& team, const Step& step) {
+    const double operands = team.size(), own = step.own.buffer != Buffer::none;
+    if (step.source.buffer != Buffer::gathered) read(me, operands - own);
     // The first operand has to be moved even where there is nobody to add.
     me.now.time_ns += bytes_ * (operands > 1 ? (operands - 1) * model_.reduce_ns_per_byte : model_.copy_ns_per_byte);
   }
@@ -120,13 +118,12 @@ class Walk {
   }
 
   bool await(int rank, const Step& step) {
-    const int ranks = static_cast<int>(walkers_.size());
-    const auto awaited = [&](int peer) { return step.peer == everyone ? peer != rank : peer == step.peer; };
-    for (int peer = 0; peer < ranks; ++peer)
-      if (awaited(peer) && !walkers_[peer].published[step.flag].happened()) return false;
-    for (int peer = 0; peer < ranks; ++peer) {
-      if (!awaited(peer)) continue;
-      const Moment& moment = walkers_[peer].published[step.flag];
+    const Team team(all_ranks_[rank], step);
+    for (int index = 0; index < team.size(); ++index)
+      if (team[index] != rank && !walkers_[team[index]].published[step.flag].happened()) return false;
+    for (int index = 0; index < team.size(); ++index) {
+      if (team[index] == rank) continue;
+      const Moment& moment = walkers_[team[index]].published[step.flag];
       walkers_[rank].wait_for({moment.time_ns + model_.flag_ns, moment.round});
     }
     return true;

@@ -18,7 +18,7 @@ namespace {
 bool order_matters(const Schedule& schedule) {
   if (schedule.collective == Collective::barrier) return true;
   return std::ranges::any_of(schedule.steps, [](const Step& step) {
-    return step.kind == StepKind::read_peer || combines_ranks(step.kind);
+    return step.kind == StepKind::read_peer || step.kind == StepKind::reduce_peers;
   });
 }
 

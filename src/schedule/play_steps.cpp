@@ -23,9 +23,9 @@ bool Player::ready(const Strand& strand) const {
 
   const Step& step = schedule.steps[strand.step];
   if (step.kind == StepKind::await) {
-    if (step.peer != everyone) return published(strand, step.peer, step.flag);
-    for (int peer = 0; peer < ranks_; ++peer)
-      if (peer != strand.rank && !published(strand, peer, step.flag)) return false;
+    const Team team(schedule, step);
+    for (int index = 0; index < team.size(); ++index)
+      if (team[index] != strand.rank && !published(strand, team[index], step.flag)) return false;
     return true;
   }
   const bool receives = step.kind == StepKind::receive || step.kind == StepKind::receive_reduce;
@@ -77,8 +77,6 @@ Status Player::perform(int strand) {
     case StepKind::read_peer:
       return read_peer(strand, step);
     case StepKind::reduce_peers:
-    case StepKind::reduce_up_to:
-    case StepKind::reduce_below:
       return reduce_peers(strand, step);
   }
   return fail(strand, "no such kind of step");
@@ -101,9 +99,9 @@ void Player::publish(int strand, int flag) {
 void Player::await(int strand, const Step& step) {
   if (!tracks_order_) return;
   const Strand& me = strands_[strand];
-  for (int peer = 0; peer < ranks_; ++peer)
-    if (step.peer == everyone ? peer != me.rank : peer == step.peer)
-      clocks_.learn(strand, flag_knowledge(peer, step.flag, me.tile));
+  const Team team(schedule_of(me), step);
+  for (int index = 0; index < team.size(); ++index)
+    if (team[index] != me.rank) clocks_.learn(strand, flag_knowledge(team[index], step.flag, me.tile));
 }
 
 void Player::send(int strand, const Step& step) {
@@ -194,14 +192,16 @@ Status Player::read_peer(int strand, const Step& step) {
 }
 
 Status Player::reduce_peers(int strand, const Step& step) {
-  const int me = strands_[strand].rank, ranks = combined_ranks(step.kind, me, ranks_);
-  operands_.resize(static_cast<size_t>(ranks));
-  const int reference = me < ranks ? me : 0;
-  if (me < ranks) RETURN_IF_ERROR(read(strand, step.own, operands_[me]));
-  for (int peer = 0; peer < ranks; ++peer) {
-    if (peer != me && step.source.buffer == Buffer::gathered) RETURN_IF_ERROR(read(strand, {Buffer::gathered, peer}, operands_[peer]));
-    else if (peer != me) RETURN_IF_ERROR(read_remote(strand, peer, step.source, operands_[peer]));
-    if (operands_[peer].length != operands_[reference].length)
+  const int me = strands_[strand].rank;
+  const Team team(schedule_of(strands_[strand]), step);
+  operands_.resize(static_cast<size_t>(team.size()));
+  const int length = length_class(schedule_of(strands_[strand]), step.target);
+  for (int index = 0; index < team.size(); ++index) {
+    const int peer = team[index];
+    if (peer == me) RETURN_IF_ERROR(read(strand, step.own, operands_[index]));
+    else if (step.source.buffer == Buffer::gathered) RETURN_IF_ERROR(read(strand, {Buffer::gathered, peer}, operands_[index]));
+    else RETURN_IF_ERROR(read_remote(strand, peer, step.source, operands_[index]));
+    if (operands_[index].length != (length >= 0 ? length : operands_[0].length))
       return fail(strand, fmt::format("what rank {} gives is a chunk of different length", peer));
   }
   if (step.scales)
