@@ -167,6 +167,8 @@ TEST(EveryAlgorithm, takes_the_rounds_that_its_description_says) {
   EXPECT_EQ(rounds(Collective::all_reduce, "doubling", 8), 3);
   EXPECT_EQ(rounds(Collective::all_reduce, "doubling", 9), 4);
   EXPECT_EQ(rounds(Collective::all_reduce, "doubling", 33), 6);
+  EXPECT_EQ(rounds(Collective::all_reduce, "halving", 8), 6);
+  EXPECT_EQ(rounds(Collective::all_reduce, "halving", 9), 8);
   EXPECT_EQ(rounds(Collective::all_gather, "ring", 8), 7);
   EXPECT_EQ(rounds(Collective::all_gather, "bruck", 8), 3);
   EXPECT_EQ(rounds(Collective::all_gather, "bruck", 9), 4);

@@ -228,7 +228,7 @@ TEST(Overrides, that_cannot_be_read_name_the_part_and_what_could_stand_there) {
   EXPECT_EQ(
       error("broadcast=direct,all_reduce:0-64K=rings"),
       "InitError: UNISONO_PLAN: \"all_reduce:0-64K=rings\": \"rings\" is not an algorithm of all_reduce; there are "
-      "slot, combine, one_shot, two_shot, two_shot_direct, ring, doubling, collecting");
+      "slot, combine, one_shot, two_shot, two_shot_direct, ring, doubling, halving, collecting");
   EXPECT_EQ(error("allreduce=ring"),
             "InitError: UNISONO_PLAN: \"allreduce=ring\": \"allreduce\" is not a collective; there are all_reduce, "
             "all_gather, "
@@ -253,7 +253,7 @@ TEST(Overrides, that_cannot_be_followed_are_refused_with_the_reason) {
       "ArgumentError: UNISONO_PLAN: \"all_reduce=slot\" cannot be followed for all_reduce of 1 MiB among 4 ranks: each "
       "rank "
       "shows 1 MiB here and slot holds at most 8 KiB; give it a range, as in all_reduce:0-8K=slot. There are slot, "
-      "combine, one_shot, two_shot, two_shot_direct, ring, doubling, collecting");
+      "combine, one_shot, two_shot, two_shot_direct, ring, doubling, halving, collecting");
   EXPECT_TRUE(
       contains(choice({.collective = Collective::all_to_all, .ranks = 65, .bytes = 1_KiB}, "all_to_all=combine"),
                "each rank shows 65 KiB here and combine holds at most 64 KiB"));

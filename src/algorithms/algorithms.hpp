@@ -6,12 +6,13 @@
 
 namespace unisono {
 
-// all_reduce.cpp, and all_reduce_links.cpp for the two that send messages
+// all_reduce.cpp, and all_reduce_links.cpp for those that send messages
 Schedule one_shot_all_reduce(Place me);
 Schedule two_shot_all_reduce(Place me);
 Schedule two_shot_direct_all_reduce(Place me);
 Schedule ring_all_reduce(Place me);
 Schedule doubling_all_reduce(Place me);
+Schedule halving_all_reduce(Place me);
 Schedule collecting_all_reduce(Place me);
 
 // all_gather.cpp

@@ -26,6 +26,8 @@ constexpr Algorithm algorithms[] = {
      "Slices go round and are added to, then round again: 2(n-1) rounds, fewest bytes sent."},
     {all_reduce, "doubling", Path::schedule, doubling_all_reduce, Need::links, Order::hops,
      "Blocks of ranks exchange their sums and double: log2 n rounds, all data sent in each."},
+    {all_reduce, "halving", Path::schedule, halving_all_reduce, Need::links, Order::own,
+     "Two ranks halve what both have until each has a slice of the sum, then double it again: 2 log2 n rounds, few bytes sent."},
     {all_reduce, "collecting", Path::schedule, collecting_all_reduce, Need::links, Order::tree,
      "The owner of each slice collects everybody's part, adds once, and gives the sum to all: two rounds, nothing rounded on the way."},
 
