@@ -9,6 +9,11 @@
 #include "schedule/text.hpp"
 
 namespace unisono {
+namespace {
+
+bool needs_announcements(const Step& step) { return step.target.buffer == Buffer::output || step.kind == StepKind::send; }
+
+}  // namespace
 
 bool Player::published(const Strand& strand, int peer, int flag) const {
   return flags_published_[cell(peer, strand.tile) * max_flags + flag];
@@ -30,8 +35,8 @@ bool Player::ready(const Strand& strand) const {
   }
   const bool receives = step.kind == StepKind::receive || step.kind == StepKind::receive_reduce;
   if (receives && (!posted_[message_of(strand)].posted || !within_reach(strand, step))) return false;
+  if (needs_announcements(step) && !gate_open(strand.rank, call_of(strand.tile))) return false;
   if (step.target.buffer == Buffer::none) return true;
-  if (step.target.buffer == Buffer::output && !gate_open(call_of(strand.tile))) return false;
   return memory_[memory_.locate(strand.rank, strand.tile, step.target)].held == 0;
 }
 
@@ -56,7 +61,7 @@ Status Player::perform(int strand) {
   const Step& step = schedule_of(me).steps[me.step];
   clocks_.set_now(strand, start_epochs_[cell(me.rank, me.tile)] + 1 + me.step);
   learn_elders(strand, 1 + me.step);
-  if (step.target.buffer == Buffer::output) learn_entries(strand);
+  if (needs_announcements(step)) learn_entries(strand);
   switch (step.kind) {
     case StepKind::send:
       send(strand, step);

@@ -45,6 +45,8 @@ Status check_header(std::span<const Schedule> all_ranks, int rank) {
   if (schedule.stage_slots < 0 || schedule.stage_slots != first.stage_slots)
     return broken(schedule, -1,
                   fmt::format("it has {} stage slots, and {} on rank 0", schedule.stage_slots, first.stage_slots));
+  if (!place.hosts.one() && place.hosts.ranks() != ranks)
+    return broken(schedule, -1, fmt::format("the hosts {} have {} ranks", place.hosts.text(), place.hosts.ranks()));
   if (place.hosts != first.place.hosts)
     return broken(schedule, -1, fmt::format("the hosts are {}, and {} on rank 0", place.hosts.text(), first.place.hosts.text()));
   return check_teams(schedule);
@@ -77,7 +79,7 @@ class StepCheck {
         return check_flag();
       case StepKind::read_peer:
         RETURN_IF_ERROR(check_one_peer());
-        RETURN_IF_ERROR(check_readable_at(step_.peer));
+        RETURN_IF_ERROR(check_shown_by(step_.peer));
         return check_writable();
       case StepKind::reduce_peers:
         return check_combination();
@@ -110,6 +112,12 @@ class StepCheck {
     return Status::success();
   }
 
+  // Memory and flags are shared within a host; nothing but messages goes from one to another.
+  Status check_on_my_host(int peer) const {
+    if (schedule_.place.hosts.share(me(), peer)) return Status::success();
+    return fail(fmt::format("rank {} is on another host, and neither its memory nor its flags can be seen from here", peer));
+  }
+
   Status check_exists(const Schedule& owner, ChunkRef chunk) const {
     const int count = chunk_count(owner, chunk.buffer);
     if (chunk.chunk >= 0 && chunk.chunk < count) return Status::success();
@@ -128,6 +136,11 @@ class StepCheck {
     return check_exists(all_ranks_[peer], step_.source);
   }
 
+  Status check_shown_by(int peer) const {
+    RETURN_IF_ERROR(check_on_my_host(peer));
+    return check_readable_at(peer);
+  }
+
   Status check_writable() const {
     if (step_.target.buffer == Buffer::input) return fail("the input is never written");
     return check_exists(schedule_, step_.target);
@@ -141,7 +154,7 @@ class StepCheck {
       const int rank = team[index];
       if (rank == me()) RETURN_IF_ERROR(check_readable(step_.own));
       else if (step_.source.buffer == Buffer::gathered) RETURN_IF_ERROR(check_readable({Buffer::gathered, rank}));
-      else RETURN_IF_ERROR(check_readable_at(rank));
+      else RETURN_IF_ERROR(check_shown_by(rank));
     }
     return check_writable();
   }
@@ -149,7 +162,10 @@ class StepCheck {
   Status check_flag() const {
     if (step_.flag < 0 || step_.flag >= max_flags)
       return fail(fmt::format("there are flags 0 to {} only", max_flags - 1));
-    if (step_.kind == StepKind::await && step_.peer != everyone) return check_one_peer();
+    if (step_.kind == StepKind::publish) return Status::success();
+    if (step_.peer != everyone) RETURN_IF_ERROR(check_one_peer());
+    const Team team(schedule_, step_);
+    for (int index = 0; index < team.size(); ++index) RETURN_IF_ERROR(check_on_my_host(team[index]));
     return Status::success();
   }
 

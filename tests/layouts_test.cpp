@@ -1,0 +1,141 @@
+// Schedules of ranks on several hosts: what verify rejects of them. Broken schedules are made from good ones by one change.
+#include <gtest/gtest.h>
+
+#include "tests/support/hosts.hpp"
+#include "tests/support/schedules.hpp"
+
+namespace unisono::testing {
+namespace {
+
+// Ranks 0 and 1 on one host, rank 2 on another. Rank 0 adds up its host's data in shared memory and exchanges sums with rank 2, then
+// shows the result to rank 1.
+Set two_and_one() {
+  const Set set = written(Collective::all_reduce, 3, [](Builder& plan, int rank) {
+    const int together = plan.team({0, 1});
+    if (rank == 0) {
+      plan.await_team(together, 0);
+      plan.reduce_peers(input(0), stage(0), scratch(0), {.team = together, .sum = Sum::partial});
+      plan.send(2, scratch(0));
+      plan.copy(scratch(0), output(0));
+      plan.receive_reduce(2, output(0), Sum::complete);
+      plan.copy(output(0), stage(0));
+      plan.publish(1);
+    } else if (rank == 1) {
+      plan.copy(input(0), stage(0));
+      plan.publish(0);
+      plan.await(0, 1);
+      plan.read_peer(0, stage(0), output(0));
+    } else {
+      plan.contribute(input(0), scratch(0));
+      plan.send(0, scratch(0));
+      plan.copy(scratch(0), output(0));
+      plan.receive_reduce(0, output(0), Sum::complete);
+    }
+  }, /*stage_slots=*/1);
+  return on_hosts(set, in_a_row({2, 1}));
+}
+
+TEST(Layouts, of_two_and_one_are_right) {
+  for (bool announced : {false, true}) EXPECT_EQ(verify(two_and_one(), {.announced = announced, .max_window = 4}).text(), "OK");
+}
+
+TEST(Layouts, in_which_a_step_looks_into_another_host_are_rejected) {
+  const Hosts hosts = in_a_row({2, 1});
+  constexpr auto reason = "is on another host, and neither its memory nor its flags can be seen from here";
+  expect_rejected(on_hosts(schedules_of(Collective::barrier, "direct", 3), hosts), {"rank 0 of 3, step 1 (await flag 0 of everyone)", "rank 2", reason});
+  Set set = two_and_one();
+  set[0].teams[0] = {0, 2};
+  expect_rejected(set, {"rank 0 of 3, step 0 (await flag 0 of team[0])", "rank 2", reason});
+  set = two_and_one();
+  set[0].teams.push_back({0, 2});
+  set[0].steps[1].team = 1;
+  expect_rejected(set, {"rank 0 of 3, step 1 (reduce_peers", "rank 2", reason});
+  set = two_and_one();
+  set[1].steps[3].peer = 2;
+  expect_rejected(set, {"rank 1 of 3, step 3 (read_peer", "rank 2", reason});
+  for (const char* name : {"ring", "doubling", "halving", "collecting"})
+    EXPECT_TRUE(verify(on_hosts(schedules_of(Collective::all_reduce, name, 3), hosts), {.announced = true}).ok()) << name;
+}
+
+TEST(Layouts, that_are_not_the_same_on_all_ranks_or_not_of_so_many_are_rejected) {
+  Set set = schedules_of(Collective::all_reduce, "ring", 3);
+  set[1].place.hosts = in_a_row({2, 1});
+  expect_rejected(set, {"rank 1 of 3", "the hosts are 2,1, and 1 host on rank 0"});
+  expect_rejected(on_hosts(schedules_of(Collective::all_reduce, "ring", 3), in_a_row({2, 2})), {"the hosts 2,2 have 4 ranks"});
+  const std::vector<Set> calls{two_and_one(), on_hosts(schedules_of(Collective::all_reduce, "ring", 3), in_a_row({1, 2}))};
+  EXPECT_NE(verify_sequence(calls).message().find("the calls of a sequence are made by one group"), std::string::npos);
+}
+
+// The root shows its data to rank 1 and sends it to rank 2. If it does not wait for rank 1 to come, it returns while rank 1 still reads,
+// and that rank 2 has its message says nothing about it.
+TEST(Layouts, in_which_a_rank_returns_while_another_of_its_host_reads_its_slot_are_rejected) {
+  Set set = on_hosts(written(Collective::broadcast, 3, [](Builder& plan, int rank) {
+    if (rank == 0) plan.copy(input(0), stage(0)), plan.publish(0), plan.send(2, input(0)), plan.await(1, 1);
+    if (rank == 1) plan.publish(1), plan.await(0, 0), plan.read_peer(0, stage(0), output(0));
+    if (rank == 2) plan.receive(0, output(0));
+  }, /*stage_slots=*/1), in_a_row({2, 1}));
+  EXPECT_EQ(verify(set, {.announced = true, .max_window = 4}).text(), "OK");
+  set[0].steps.pop_back();
+  expect_rejected(set, {"rank 0 of 3, step 0", "stage[0] is overwritten while rank 1 may still read it in its step 2"}, {.announced = true});
+}
+
+// What a rank knows of its own host when it enters a call is what keeps its slots; of another host it knows nothing by that.
+TEST(Layouts, need_announcements_within_each_host_where_calls_differ) {
+  const Set all_reduce = two_and_one();
+  const Set broadcast = on_hosts(written(Collective::broadcast, 3, [](Builder& plan, int rank) {
+    if (rank == 0) plan.copy(input(0), stage(0)), plan.send(1, stage(0)), plan.send(2, stage(0));
+    if (rank != 0) plan.receive(0, output(0));
+  }, /*stage_slots=*/1), in_a_row({2, 1}));
+  const std::vector<Set> calls{all_reduce, broadcast, broadcast, broadcast, broadcast};
+  EXPECT_EQ(verify_sequence(calls, {.announced = true}).text(), "OK");
+  EXPECT_NE(verify_sequence(calls).message().find("overwritten"), std::string::npos) << verify_sequence(calls).text();
+}
+
+TEST(Layouts, in_which_a_contribution_is_scaled_twice_are_rejected) {
+  Set set = two_and_one();
+  set[0].steps[3].scales = true;
+  expect_rejected(set, {"rank 0 of 3, step 3 (copy scratch[0] -> output[0] scaling)", "scratch[0] was scaled before"});
+}
+
+TEST(Layouts, in_which_a_sum_is_completed_within_a_host_and_again_are_rejected) {
+  Set set = two_and_one();
+  set[0].steps[1].completes = true;
+  expect_rejected(set, {"a sum is combined that was completed before"});
+}
+
+// Rank 2 puts its own part first, and rank 0 puts that of its host first.
+TEST(Layouts, in_which_another_host_adds_in_another_order_are_rejected) {
+  Set set = two_and_one();
+  std::vector<Step>& steps = set[2].steps;
+  steps[2] = {.kind = StepKind::receive, .peer = 0, .target = output(0)};
+  steps[3] = {.kind = StepKind::reduce, .source = scratch(0), .target = output(0), .completes = true};
+  EXPECT_TRUE(verify(set).ok()) << verify(set).text();
+  steps[2] = {.kind = StepKind::copy, .source = scratch(0), .target = output(0)};
+  steps[3] = {.kind = StepKind::receive, .peer = 0, .target = {Buffer::gathered, 0}};
+  steps.push_back({.kind = StepKind::reduce, .source = {Buffer::gathered, 0}, .target = output(0), .completes = true});
+  set[2].gathered_chunks = 3;
+  expect_rejected(set, {"output[0] was added up in another order than on another rank"});
+}
+
+TEST(Layouts, in_which_a_frame_is_missing_are_rejected) {
+  Set set = two_and_one();
+  set[0].steps.erase(set[0].steps.begin() + 2);
+  expect_rejected(set, {"rank 2 of 3, step 3", "rank 0 has no send for this receive"});
+}
+
+// Rank 1 does not wait for rank 0, which is the only one to know that rank 2 has come.
+TEST(Layouts, of_a_barrier_that_hears_of_its_own_host_only_are_rejected) {
+  Set set = written(Collective::barrier, 3, [](Builder& plan, int rank) {
+    if (rank < 2) plan.publish(0), plan.await_team(plan.team({0, 1}), 0);
+    if (rank == 0) plan.send(2, nothing), plan.receive(2, nothing), plan.publish(1);
+    if (rank == 1) plan.await(0, 1);
+    if (rank == 2) plan.send(0, nothing), plan.receive(0, nothing);
+  });
+  set = on_hosts(set, in_a_row({2, 1}));
+  EXPECT_TRUE(verify(set).ok()) << verify(set).text();
+  set[1].steps.pop_back();
+  expect_rejected(set, {"rank 1 of 3", "it may leave the barrier before rank 2 has entered it"}, {.announced = true});
+}
+
+}  // namespace
+}  // namespace unisono::testing
