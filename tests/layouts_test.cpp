@@ -1,8 +1,15 @@
-// Schedules of ranks on several hosts: what verify rejects of them. Broken schedules are made from good ones by one change.
+// Schedules of ranks on several hosts: what verify rejects of them, made from good ones by one change, and every algorithm that can work
+// there on every layout of a few ranks and some of many.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
+#include "schedule/chunks.hpp"
+#include "schedule/text.hpp"
 #include "tests/support/hosts.hpp"
 #include "tests/support/schedules.hpp"
+#include "unisono/settings.hpp"
 
 namespace unisono::testing {
 namespace {
@@ -135,6 +142,146 @@ TEST(Layouts, of_a_barrier_that_hears_of_its_own_host_only_are_rejected) {
   EXPECT_TRUE(verify(set).ok()) << verify(set).text();
   set[1].steps.pop_back();
   expect_rejected(set, {"rank 1 of 3", "it may leave the barrier before rank 2 has entered it"}, {.announced = true});
+}
+
+std::vector<const Algorithm*> algorithms_between_hosts() {
+  std::vector<const Algorithm*> algorithms;
+  for (const Algorithm& algorithm : catalogue())
+    if (algorithm.generate && includes(Need::links | Need::host_memory, algorithm.need)) algorithms.push_back(&algorithm);
+  return algorithms;
+}
+
+std::vector<const Algorithm*> hierarchies() {
+  std::vector<const Algorithm*> algorithms = algorithms_between_hosts();
+  std::erase_if(algorithms, [](const Algorithm* algorithm) { return !includes(algorithm->need, Need::host_memory); });
+  return algorithms;
+}
+
+// Every way in which ranks can share hosts: each rank is on the host of a lower one or on the next new one.
+std::vector<Hosts> all_layouts(int ranks) {
+  std::vector<std::vector<int>> lists{{}};
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<std::vector<int>> longer;
+    for (const std::vector<int>& list : lists) {
+      const int hosts = list.empty() ? 0 : *std::ranges::max_element(list) + 1;
+      for (int host = 0; host <= hosts; ++host) longer.push_back(list), longer.back().push_back(host);
+    }
+    lists = std::move(longer);
+  }
+  std::vector<Hosts> layouts;
+  for (const std::vector<int>& list : lists) layouts.emplace_back(list);
+  return layouts;
+}
+
+// Two halves; all but one; one, two and the rest; every second; three that are as equal as can be.
+std::vector<Hosts> named_layouts(int ranks) {
+  std::vector<std::vector<int>> lists(5);
+  for (int rank = 0; rank < ranks; ++rank) {
+    lists[0].push_back(rank >= (ranks + 1) / 2);
+    lists[1].push_back(rank == ranks - 1);
+    lists[2].push_back(rank == 0 ? 0 : rank < 3 ? 1 : 2);
+    lists[3].push_back(rank % 2);
+    lists[4].push_back(rank * 3 / ranks);
+  }
+  std::vector<Hosts> layouts;
+  for (const std::vector<int>& list : lists) layouts.emplace_back(list);
+  return layouts;
+}
+
+std::vector<int> roots_of(const Algorithm& algorithm, int ranks) {
+  if (!has_root(algorithm.collective)) return {0};
+  if (ranks > 8) return {0, 1, ranks / 2, ranks - 1};
+  std::vector<int> roots;
+  for (int root = 0; root < ranks; ++root) roots.push_back(root);
+  return roots;
+}
+
+std::string title(const Algorithm& algorithm, int ranks, const Hosts& hosts, int root) {
+  return fmt::format("{} {}, {} ranks on {}, root {}", name_of(algorithm.collective), algorithm.name, ranks, hosts.text(), root);
+}
+
+void expect_right(const Algorithm& algorithm, int ranks, const Hosts& hosts, VerifyOptions options) {
+  options.canonical_order = algorithm.keeps_rank_order();
+  for (int root : roots_of(algorithm, ranks))
+    for (bool announced : {false, true}) {
+      options.announced = announced;
+      const Status status = verify(schedules_of(algorithm, ranks, hosts, root), options);
+      ASSERT_TRUE(status.ok()) << title(algorithm, ranks, hosts, root) << ": " << status.text();
+    }
+}
+
+TEST(EveryLayout, of_a_few_ranks_is_right_by_every_algorithm) {
+  size_t layouts = 0;
+  for (int ranks = 1; ranks <= 6; ++ranks)
+    for (const Hosts& hosts : all_layouts(ranks)) {
+      ++layouts;
+      for (const Algorithm* algorithm : algorithms_between_hosts())
+        ASSERT_NO_FATAL_FAILURE(expect_right(*algorithm, ranks, hosts, {.max_window = ranks <= 4 ? 4 : 2}));
+    }
+  EXPECT_EQ(layouts, 1u + 2 + 5 + 15 + 52 + 203);
+}
+
+TEST(EveryLayout, that_has_a_name_is_right_for_every_number_of_ranks) {
+  const int most = process_environment().contains("UNISONO_TEST_SMALL") ? 12 : 33;
+  for (int ranks = 7; ranks <= most; ++ranks)
+    for (const Hosts& hosts : named_layouts(ranks))
+      for (const Algorithm* algorithm : hierarchies()) ASSERT_NO_FATAL_FAILURE(expect_right(*algorithm, ranks, hosts, {}));
+}
+
+TEST(EveryLayout, is_right_whatever_the_interleaving) {
+  for (const Hosts& hosts : all_layouts(4))
+    for (const Algorithm* algorithm : hierarchies())
+      for (uint64_t seed = 1; seed <= 5; ++seed) ASSERT_NO_FATAL_FAILURE(expect_right(*algorithm, 4, hosts, {.seed = seed}));
+}
+
+// In a scan everybody waits for everybody on its host; some who then wait for the leaders would hear of it from them.
+bool may_be_spared(const Schedule& schedule, const Step& step) {
+  const bool scans = schedule.collective == Collective::scan || schedule.collective == Collective::exscan;
+  return scans && step.kind == StepKind::await && step.flag == 0;
+}
+
+TEST(EveryLayout, needs_each_step_of_a_hierarchy) {
+  for (const Hosts& hosts : all_layouts(5))
+    for (const Algorithm* algorithm : hierarchies())
+      for (int root : roots_of(*algorithm, 5)) {
+        const Set set = schedules_of(*algorithm, 5, hosts, root);
+        for (size_t rank = 0; rank < set.size(); ++rank)
+          for (size_t step = 0; step < set[rank].steps.size(); ++step) {
+            if (may_be_spared(set[rank], set[rank].steps[step])) continue;
+            Set shorter = set;
+            shorter[rank].steps.erase(shorter[rank].steps.begin() + static_cast<ptrdiff_t>(step));
+            ASSERT_FALSE(verify(shorter).ok()) << title(*algorithm, 5, hosts, root) << ": rank " << rank << " can do without step " << step
+                                               << ": " << text_of(set[rank].steps[step]);
+          }
+      }
+}
+
+TEST(EveryLayout, survives_being_written_and_read) {
+  for (const Hosts& hosts : all_layouts(5))
+    for (const Algorithm* algorithm : hierarchies())
+      for (const Schedule& schedule : schedules_of(*algorithm, 5, hosts)) {
+        const Result<Schedule> again = schedule_from(text_of(schedule));
+        ASSERT_TRUE(again.ok()) << again.status().text();
+        EXPECT_EQ(again.value(), schedule);
+      }
+}
+
+// Every pair of algorithms meets on some layout, with roots that differ from call to call.
+TEST(EveryLayout, is_right_for_calls_in_any_order) {
+  const std::vector<const Algorithm*> algorithms = algorithms_between_hosts();
+  std::minstd_rand random(1);
+  for (const Algorithm* first : algorithms)
+    for (const Algorithm* second : algorithms) {
+      const Algorithm* third = algorithms[random() % algorithms.size()];
+      const int ranks = 2 + static_cast<int>(random() % 4);
+      const std::vector<Hosts> layouts = all_layouts(ranks);
+      const Hosts& hosts = layouts[random() % layouts.size()];
+      std::vector<Set> calls;
+      for (const Algorithm* algorithm : {first, second, third, first})
+        calls.push_back(schedules_of(*algorithm, ranks, hosts, static_cast<int>(random() % ranks)));
+      const Status status = verify_sequence(calls, {.announced = true});
+      ASSERT_TRUE(status.ok()) << title(*first, ranks, hosts, -1) << ", then " << title(*second, ranks, hosts, -1) << ": " << status.text();
+    }
 }
 
 }  // namespace

@@ -88,6 +88,8 @@ TEST(Rules, links_are_used_only_where_there_is_nothing_else) {
   Query query{.collective = Collective::all_reduce, .ranks = 4, .bytes = 32_KiB, .hosts = apart(4)};
   EXPECT_EQ(choice(query), "doubling");
   query.bytes += 1;
+  EXPECT_EQ(choice(query), "halving");
+  query.bytes = 1_MiB + 1;
   EXPECT_EQ(choice(query), "ring");
   EXPECT_EQ(choice({.collective = Collective::barrier, .ranks = 4, .hosts = apart(4)}), "dissemination");
   for (Collective collective : all_collectives())
@@ -95,6 +97,34 @@ TEST(Rules, links_are_used_only_where_there_is_nothing_else) {
       const auto needs_links = [&](const Query& asked) { return find_algorithm(collective, choice(asked))->need == Need::links; };
       EXPECT_FALSE(needs_links({.collective = collective, .ranks = 4, .bytes = bytes})) << name_of(collective);
       EXPECT_TRUE(needs_links({.collective = collective, .ranks = 4, .bytes = bytes, .hosts = apart(4)})) << name_of(collective);
+    }
+}
+
+TEST(Rules, hierarchy_is_used_where_there_are_several_hosts_and_one_has_several_ranks) {
+  for (Collective collective : all_collectives())
+    for (int64_t bytes : {int64_t{0}, 100_KiB, tib}) {
+      Query query{.collective = collective, .ranks = 4, .bytes = bytes, .hosts = testing::in_a_row({2, 2})};
+      EXPECT_EQ(choice(query), "hierarchy") << name_of(collective);
+      query.hosts = testing::in_a_row({3, 1});
+      EXPECT_EQ(choice(query), "hierarchy") << name_of(collective);
+      query.hosts = Hosts(std::vector{0, 1, 1, 0});
+      EXPECT_EQ(choice(query), "hierarchy") << name_of(collective);
+      query.hosts = apart(4);
+      EXPECT_NE(choice(query), "hierarchy") << name_of(collective);
+      query.hosts = Hosts();
+      EXPECT_NE(choice(query), "hierarchy") << name_of(collective);
+    }
+}
+
+// Its sums follow another tree; those over links keep the bits of one host.
+TEST(Rules, sums_that_have_to_be_reproducible_are_not_made_by_hierarchy) {
+  for (Collective collective : {Collective::all_reduce, Collective::reduce_scatter, Collective::reduce, Collective::scan, Collective::exscan})
+    for (Order order : {Order::tree, Order::hops}) {
+      const Query query{.collective = collective, .ranks = 4, .bytes = 1_MiB, .hosts = testing::in_a_row({2, 2}), .order = order};
+      const Algorithm* algorithm = find_algorithm(collective, choice(query));
+      ASSERT_NE(algorithm, nullptr) << choice(query);
+      EXPECT_EQ(algorithm->need, Need::links) << name_of(collective);
+      EXPECT_LE(algorithm->order, order);
     }
 }
 
@@ -228,7 +258,7 @@ TEST(Overrides, that_cannot_be_read_name_the_part_and_what_could_stand_there) {
   EXPECT_EQ(
       error("broadcast=direct,all_reduce:0-64K=rings"),
       "InitError: UNISONO_PLAN: \"all_reduce:0-64K=rings\": \"rings\" is not an algorithm of all_reduce; there are "
-      "slot, combine, one_shot, two_shot, two_shot_direct, ring, doubling, halving, collecting");
+      "slot, combine, one_shot, two_shot, two_shot_direct, ring, doubling, halving, collecting, hierarchy");
   EXPECT_EQ(error("allreduce=ring"),
             "InitError: UNISONO_PLAN: \"allreduce=ring\": \"allreduce\" is not a collective; there are all_reduce, "
             "all_gather, "
@@ -253,7 +283,7 @@ TEST(Overrides, that_cannot_be_followed_are_refused_with_the_reason) {
       "ArgumentError: UNISONO_PLAN: \"all_reduce=slot\" cannot be followed for all_reduce of 1 MiB among 4 ranks: each "
       "rank "
       "shows 1 MiB here and slot holds at most 8 KiB; give it a range, as in all_reduce:0-8K=slot. There are slot, "
-      "combine, one_shot, two_shot, two_shot_direct, ring, doubling, halving, collecting");
+      "combine, one_shot, two_shot, two_shot_direct, ring, doubling, halving, collecting, hierarchy");
   EXPECT_TRUE(
       contains(choice({.collective = Collective::all_to_all, .ranks = 65, .bytes = 1_KiB}, "all_to_all=combine"),
                "each rank shows 65 KiB here and combine holds at most 64 KiB"));
@@ -263,6 +293,11 @@ TEST(Overrides, that_cannot_be_followed_are_refused_with_the_reason) {
   Query spread = large;
   spread.hosts = apart(4);
   EXPECT_TRUE(contains(choice(spread, "all_reduce=two_shot"), "two_shot needs all ranks on one host"));
+  EXPECT_TRUE(contains(choice(large, "all_reduce=hierarchy"), "hierarchy needs several hosts, at least one of which has several ranks"));
+  EXPECT_TRUE(contains(choice(spread, "all_reduce=hierarchy"), "hierarchy needs several hosts, at least one of which has several ranks"));
+  spread.hosts = testing::in_a_row({2, 2});
+  spread.order = Order::tree;
+  EXPECT_TRUE(contains(choice(spread, "all_reduce=hierarchy"), "hierarchy adds up in an order of its own"));
 }
 
 TEST(Overrides, can_all_be_followed_in_a_world_of_one) {

@@ -85,7 +85,7 @@ Round random_round(uint64_t seed) {
   for (Collective collective : reducing) {
     std::vector<const Algorithm*> possible;
     for (const Algorithm& algorithm : catalogue())
-      if (algorithm.collective == collective) possible.push_back(&algorithm);
+      if (algorithm.collective == collective && algorithm.is_for_one_host()) possible.push_back(&algorithm);
     const Algorithm* algorithm = round.algorithms[collective] = possible[random() % possible.size()];
     const int64_t capacity = capacity_of(algorithm->path);
     plan += fmt::format("{}{}{}={}", plan.empty() ? "" : ",", name_of(collective),

@@ -67,4 +67,17 @@ Schedule collecting_exscan(Place me);
 Schedule direct_barrier(Place me);
 Schedule dissemination_barrier(Place me);
 
+// hierarchy.cpp, and hierarchy_scan.cpp for the scans
+Schedule hierarchy_all_reduce(Place me);
+Schedule hierarchy_all_gather(Place me);
+Schedule hierarchy_reduce_scatter(Place me);
+Schedule hierarchy_reduce(Place me);
+Schedule hierarchy_broadcast(Place me);
+Schedule hierarchy_scatter(Place me);
+Schedule hierarchy_gather(Place me);
+Schedule hierarchy_all_to_all(Place me);
+Schedule hierarchy_barrier(Place me);
+Schedule hierarchy_scan(Place me);
+Schedule hierarchy_exscan(Place me);
+
 }  // namespace unisono

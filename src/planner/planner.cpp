@@ -19,6 +19,7 @@ Need available_to(const Query& query) {
   const bool alone = query.ranks == 1;  // there is nobody to reach
   Need available = Need::links;
   if (alone || query.hosts.one()) available = available | Need::peer_memory;
+  if (alone || (!query.hosts.one() && query.hosts.count() < query.ranks)) available = available | Need::host_memory;
   if (!query.coalesced && (alone || (query.hosts.one() && query.peer_reads))) available = available | Need::peer_reads;
   return available;
 }
@@ -106,6 +107,8 @@ Status Planner::check_possible(const Override& rule, const Query& query) const {
                          format_size(capacity), algorithm.name);
   else if (includes(algorithm.need, Need::peer_memory) && !includes(available_to(query), Need::peer_memory))
     reason = fmt::format("{} needs all ranks on one host", algorithm.name);
+  else if (!algorithm.is_for_one_host() && !includes(available_to(query), Need::host_memory))
+    reason = fmt::format("{} needs several hosts, at least one of which has several ranks", algorithm.name);
   else if (!includes(available_to(query), algorithm.need))
     reason = fmt::format("{} reads the peers' own memory, which is not permitted here", algorithm.name);
   else if (algorithm.order > query.order)
