@@ -6,6 +6,7 @@
 #include <random>
 
 #include "schedule/chunks.hpp"
+#include "schedule/cost.hpp"
 #include "schedule/text.hpp"
 #include "tests/support/hosts.hpp"
 #include "tests/support/schedules.hpp"
@@ -142,6 +143,38 @@ TEST(Layouts, of_a_barrier_that_hears_of_its_own_host_only_are_rejected) {
   EXPECT_TRUE(verify(set).ok()) << verify(set).text();
   set[1].steps.pop_back();
   expect_rejected(set, {"rank 1 of 3", "it may leave the barrier before rank 2 has entered it"}, {.announced = true});
+}
+
+// Two hosts of two. Each rank sends its half to the other host, and what the first of a host sends the second waits for.
+TEST(Layouts, cost_what_the_shared_link_takes) {
+  const CostModel model{.copy_ns_per_byte = 0, .reduce_ns_per_byte = 0, .peer_read_ns_per_byte = 0, .ring_ns = 10, .ring_ns_per_byte = 1, .link_ns = 1000, .link_ns_per_byte = 2};
+  const Hosts hosts = in_a_row({2, 2});
+  const Set pairs = on_hosts(written(Collective::barrier, 4, [](Builder& plan, int rank) {
+    if (rank < 2) plan.send(rank + 2, input(0));
+    else plan.receive(rank - 2, output(0));
+  }), hosts);
+  const Cost both = cost(pairs, 100, model);
+  EXPECT_DOUBLE_EQ(both.time_ns, 2 * 100 * 2 + 1000);
+  EXPECT_EQ(both.sent_bytes, 100);
+  EXPECT_EQ(both.link_bytes, 200);
+  EXPECT_DOUBLE_EQ(cost(on_hosts(pairs, apart(4)), 100, model).time_ns, 100 * 2 + 1000) << "each has a link of its own";
+  EXPECT_DOUBLE_EQ(cost(on_hosts(pairs, Hosts()), 100, model).time_ns, 100 * 1 + 10) << "nothing leaves the host";
+  const Set into_one = on_hosts(written(Collective::barrier, 4, [](Builder& plan, int rank) {
+    if (rank == 0) for (int peer : {1, 2, 3}) plan.receive(peer, output(0));
+    else plan.send(0, input(0));
+  }), apart(4));
+  EXPECT_DOUBLE_EQ(cost(into_one, 100, model).time_ns, 3 * 100 * 2 + 1000) << "what comes in shares a link, too";
+}
+
+// Hosts of several ranks gain by it, since a ring sends every byte out of each host as often as it has ranks.
+TEST(Layouts, are_cheaper_by_hierarchy_than_by_a_flat_ring) {
+  for (const Hosts& hosts : {in_a_row({4, 4}), Hosts(std::vector{0, 1, 0, 1, 0, 1, 0, 1})}) {
+    const auto time_of = [&](const char* name) {
+      return cost(schedules_of(*find_algorithm(Collective::all_reduce, name), 8, hosts), 1 << 20, CostModel{}).time_ns;
+    };
+    EXPECT_LT(time_of("hierarchy"), time_of("ring")) << hosts.text();
+    EXPECT_LT(time_of("hierarchy"), time_of("doubling")) << hosts.text();
+  }
 }
 
 std::vector<const Algorithm*> algorithms_between_hosts() {

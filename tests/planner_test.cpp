@@ -7,6 +7,7 @@
 #include "planner/explain.hpp"
 #include "planner/rules.hpp"
 #include "schedule/schedule.hpp"
+#include "schedule/text.hpp"
 #include "tests/support/hosts.hpp"
 
 namespace unisono {
@@ -367,6 +368,21 @@ TEST(Explain, says_what_a_hand_written_path_does) {
       EXPECT_TRUE(contains(by_hand.value(), fmt::format("{} {} rank 2 of 3 root 1, by hand", name_of(collective), many ? "combine" : "slot")));
       EXPECT_FALSE(contains(by_hand.value(), "schedule ")) << by_hand.value();
     }
+}
+
+TEST(Explain, shows_the_hosts_and_what_runs_on_them) {
+  const Query query{.collective = Collective::all_reduce, .ranks = 8, .bytes = 1_MiB, .hosts = testing::in_a_row({4, 4})};
+  const std::string text = explain({.query = query}).value();
+  for (std::string_view part :
+       {"all_reduce of 1 MiB among 8 ranks on hosts 4,4\n", "choice:     hierarchy\n", "tiles:      4 slots of 32 KiB, 2 in flight\n",
+        "the busiest rank sends 256 KiB, the busiest host 1 MiB\n", "hosts 4,4\nteam[0] 4 5 6 7\n",
+        "schedule all_reduce hierarchy rank 7 of 8", "  two_shot         needs all ranks on one host\n", "  slot             needs all ranks on one host\n",
+        "  ring             "})
+    EXPECT_TRUE(contains(text, part)) << part << "\nis not in\n" << text;
+  Planner planner;
+  EXPECT_TRUE(contains(text, text_of(*planner.plan(query).value()->schedule))) << "what is printed is what runs";
+  const std::string one_host = explain({.query = {.collective = Collective::all_reduce, .ranks = 8, .bytes = 1_MiB}}).value();
+  EXPECT_TRUE(contains(one_host, "  hierarchy        needs several hosts, at least one of which has several ranks\n")) << one_host;
 }
 
 TEST(Explain, passes_on_what_the_planner_refuses) {

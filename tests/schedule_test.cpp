@@ -9,6 +9,7 @@
 #include "schedule/fingerprint.hpp"
 #include "schedule/text.hpp"
 #include "schedule/verify.hpp"
+#include "tests/support/hosts.hpp"
 #include "tests/support/schedules.hpp"
 
 namespace unisono {
@@ -338,7 +339,7 @@ TEST(Cost, a_ring_costs_what_the_formula_says) {
   const int ranks = 4;
   const CostModel model{.copy_ns_per_byte = 0, .reduce_ns_per_byte = 0.25, .link_ns = 1000, .link_ns_per_byte = 2};
   const double bytes = 4096, part = bytes / ranks;
-  const Cost ring = cost(schedules_of(Collective::all_reduce, "ring", ranks), 4096, model);
+  const Cost ring = cost(testing::on_hosts(schedules_of(Collective::all_reduce, "ring", ranks), testing::apart(ranks)), 4096, model);
   EXPECT_DOUBLE_EQ(ring.time_ns, 6 * (1000 + part * 2) + 3 * part * 0.25);
   EXPECT_EQ(ring.rounds, 6);
   EXPECT_EQ(ring.sent_bytes, 6 * 1024);

@@ -33,6 +33,7 @@ std::string cost_text(const Cost& cost) {
   std::string text = fmt::format("{}, {} round{}", time_text(cost.time_ns), cost.rounds, cost.rounds == 1 ? "" : "s");
   if (cost.read_bytes > 0) text += fmt::format(", the busiest rank reads {}", readable_size(cost.read_bytes));
   if (cost.sent_bytes > 0) text += fmt::format(", the busiest rank sends {}", readable_size(cost.sent_bytes));
+  if (cost.link_bytes > cost.sent_bytes) text += fmt::format(", the busiest host {}", readable_size(cost.link_bytes));
   return text;
 }
 
@@ -89,10 +90,11 @@ std::string alternatives_text(const Algorithm& chosen, const ExplainRequest& req
   for (const Algorithm& algorithm : catalogue()) {
     if (algorithm.collective != chosen.collective || &algorithm == &chosen) continue;
     const bool fits = shown_bytes(request.query) <= capacity_of(algorithm.path);
-    text +=
-        fmt::format("  {:16} {}\n", algorithm.name,
-                    fits ? predicted(algorithm, request)
-                         : fmt::format("holds at most {} of each rank", readable_size(capacity_of(algorithm.path))));
+    const std::string_view obstacle = obstacle_to(algorithm, request.query);
+    text += fmt::format("  {:16} {}\n", algorithm.name,
+                        !obstacle.empty() ? std::string(obstacle)
+                        : fits            ? predicted(algorithm, request)
+                                          : fmt::format("holds at most {} of each rank", readable_size(capacity_of(algorithm.path))));
   }
   return text;
 }

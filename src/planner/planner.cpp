@@ -42,6 +42,15 @@ bool applies(When when, const Query& query) {
 
 }  // namespace
 
+std::string_view obstacle_to(const Algorithm& algorithm, const Query& query) {
+  const Need available = available_to(query);
+  const auto lacks = [&](Need need) { return includes(algorithm.need, need) && !includes(available, need); };
+  if (lacks(Need::peer_memory)) return "needs all ranks on one host";
+  if (lacks(Need::host_memory)) return "needs several hosts, at least one of which has several ranks";
+  if (lacks(Need::peer_reads)) return "reads the peers' own memory, which is not permitted here";
+  return "";
+}
+
 Planner::Planner(PlannerRules rules) : rules_(std::move(rules)) {
   for (const Override& rule : rules_.overrides) choices_.push_back({rule.collective, rule.algorithm, rule.text});
   for (const Rule& rule : all_rules()) {
@@ -105,12 +114,8 @@ Status Planner::check_possible(const Override& rule, const Query& query) const {
     reason = fmt::format("each rank shows {} here and {} holds at most {}; give it a range, as in {}:0-{}={}",
                          readable_size(bytes), algorithm.name, readable_size(capacity), name_of(rule.collective),
                          format_size(capacity), algorithm.name);
-  else if (includes(algorithm.need, Need::peer_memory) && !includes(available_to(query), Need::peer_memory))
-    reason = fmt::format("{} needs all ranks on one host", algorithm.name);
-  else if (!algorithm.is_for_one_host() && !includes(available_to(query), Need::host_memory))
-    reason = fmt::format("{} needs several hosts, at least one of which has several ranks", algorithm.name);
-  else if (!includes(available_to(query), algorithm.need))
-    reason = fmt::format("{} reads the peers' own memory, which is not permitted here", algorithm.name);
+  else if (const std::string_view obstacle = obstacle_to(algorithm, query); !obstacle.empty())
+    reason = fmt::format("{} {}", algorithm.name, obstacle);
   else if (algorithm.order > query.order)
     reason = fmt::format("{} {}, and {}", algorithm.name, order_text(algorithm.order),
                          "this reduction is not commutative or has to be reproducible (UNISONO_REPRODUCIBLE)");

@@ -29,6 +29,9 @@ struct Plan {
   uint32_t fingerprint() const { return agreement; }  // what all ranks have to agree on
 };
 
+// What keeps an algorithm from working among these ranks, as the end of a sentence about it; empty where nothing does.
+std::string_view obstacle_to(const Algorithm& algorithm, const Query& query);
+
 // Owned by one group and asked under its runner token: nothing here is synchronised.
 class Planner {
  public:
