@@ -7,30 +7,17 @@
 
 namespace unisono {
 
-// Ring all_reduce.
+// Ring all_reduce: see add_by_ring.
 //
-//   phase 1  pass chunks to the right, adding as they go      (ranks - 1 rounds)
-//   phase 2  pass the finished chunks to the right, copying   (ranks - 1 rounds)
-//
-// Rounds: 2(n-1).  Sent per rank: 2(n-1)/n of the data.  Best when the data is large and the group is small.
-// After phase 1, rank r holds the finished chunk r + 1. Every chunk is added up along the ring from where it started,
-// so all ranks get the same bits, but not the canonical order.
+// Rounds: 2(n-1).  Sent per rank: 2(n-1)/n of the data.  Best when the data is large and the group is small. All ranks get the same bits,
+// but not in the canonical order.
 Schedule ring_all_reduce(Place me) {
   Builder plan(Collective::all_reduce, "ring", me, /*chunks=*/me.ranks);
-  if (me.ranks == 1)
+  if (me.ranks == 1) {
     plan.reduce_peers(input(0), input(0), output(0));
-  else
-    plan.contribute(input(me.rank), output(me.rank));
-  for (int round = 0; round < me.ranks - 1; ++round) {
-    const int added = chunk_at(me.rank - round - 1, me);
-    plan.send(right_of(me), output(chunk_at(me.rank - round, me)));
-    plan.contribute(input(added), output(added));
-    plan.receive_reduce(left_of(me), output(added), round == me.ranks - 2 ? Sum::complete : Sum::partial);
+    return plan.finish();
   }
-  for (int round = 0; round < me.ranks - 1; ++round) {
-    plan.send(right_of(me), output(chunk_at(me.rank + 1 - round, me)));
-    plan.receive(left_of(me), output(chunk_at(me.rank - round, me)));
-  }
+  add_by_ring(plan, row_of_all(me), /*first_chunk=*/0, [&](int chunk) { plan.contribute(input(chunk), output(chunk)); });
   return plan.finish();
 }
 

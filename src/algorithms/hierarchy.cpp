@@ -54,24 +54,29 @@ void share_slices(Builder& plan, const Sites& sites, int parts, int flag) {
 
 // Hierarchy all_reduce: leaders add up their slice for the host, then among themselves, and everybody reads the sums.
 //
-// Rounds: 2 on the host and between h hosts 2 log2 h, or 1 where there are two.  Sent per leader: 2(h-1)/h of its slice.  Two hosts
-// exchange whole slices, which is as many bytes as halving them and saves a round.
+// Rounds: 2 on the host and between h hosts 2 log2 h where that is a power of two, else 2(h-1).  Sent per leader: 2(h-1)/h of its slice.
+// Two hosts exchange whole slices in 1 round, which is as many bytes as halving them. Halving would send more for a number that is no
+// power of two, so those make a ring.
 Schedule hierarchy_all_reduce(Place me) {
   const Sites sites(me);
-  const bool exchanges = sites.hosts() == 2;
-  const int parts = exchanges ? 1 : parts_of_halving(sites.hosts());
+  const bool exchanges = sites.hosts() == 2, halves = parts_of_halving(sites.hosts()) == sites.hosts();
+  const int parts = exchanges ? 1 : sites.hosts();
   Builder plan(Collective::all_reduce, "hierarchy", me, sites.leaders() * parts);
   show_to_leaders(plan, sites, {.parts = parts});
   if (sites.leads()) {
-    const int slice = sites.index();
+    const int slice = sites.index(), first_chunk = slice * parts;
     const Row row = sites.across(slice);
-    const Turns turns{.last = output(slice), .other = scratch(slice)};
-    for (int part = 0; part < parts; ++part) {
-      const int chunk = slice * parts + part;
-      combine_host(plan, sites, chunk, exchanges ? start_of_doubling(row, turns) : output(chunk));
+    const auto combine = [&](int chunk) { combine_host(plan, sites, chunk, output(chunk)); };
+    if (exchanges) {
+      const Turns turns{.last = output(slice), .other = scratch(slice)};
+      combine_host(plan, sites, slice, start_of_doubling(row, turns));
+      add_by_doubling(plan, row, turns);
+    } else if (halves) {
+      for (int part = 0; part < parts; ++part) combine(first_chunk + part);
+      add_by_halving(plan, row, first_chunk);
+    } else {
+      add_by_ring(plan, row, first_chunk, combine);
     }
-    if (exchanges) add_by_doubling(plan, row, turns);
-    else add_by_halving(plan, row, slice * parts);
   }
   share_slices(plan, sites, parts, /*flag=*/1);
   return plan.finish(sites.slots(sites.leaders() * parts));

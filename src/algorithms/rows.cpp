@@ -67,6 +67,28 @@ void add_by_doubling(Builder& plan, const Row& row, const Turns& turns) {
   }
 }
 
+// Ring.
+//
+//   phase 1  pass chunks to the right, adding as they go      (n - 1 rounds)
+//   phase 2  pass the finished chunks to the right, copying   (n - 1 rounds)
+//
+// Rounds: 2(n-1).  Sent per rank: 2(n-1)/n of the data.  After phase 1 the rank at place p has the finished chunk p + 1. Every chunk is
+// added up along the ring from where it started.
+void add_by_ring(Builder& plan, const Row& row, int first_chunk, const std::function<void(int chunk)>& put) {
+  const auto chunk_at = [&](int place) { return first_chunk + (place + 2 * row.size()) % row.size(); };
+  put(chunk_at(row.me));
+  for (int round = 0; round < row.size() - 1; ++round) {
+    const int added = chunk_at(row.me - round - 1);
+    plan.send(row.at(row.me + 1), output(chunk_at(row.me - round)));
+    put(added);
+    plan.receive_reduce(row.at(row.me - 1), output(added), sum_after_last(round == row.size() - 2));
+  }
+  for (int round = 0; round < row.size() - 1; ++round) {
+    plan.send(row.at(row.me + 1), output(chunk_at(row.me + 1 - round)));
+    plan.receive(row.at(row.me - 1), output(chunk_at(row.me - round)));
+  }
+}
+
 int parts_of_halving(int ranks) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks))); }
 
 // Halving and doubling, for any number of ranks; p is the largest power of two in it.

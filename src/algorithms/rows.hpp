@@ -2,6 +2,7 @@
 // body writes the steps of one rank of the row; what it costs stands above it in rows.cpp.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "schedule/builder.hpp"
@@ -25,6 +26,9 @@ struct Turns {
 };
 ChunkRef start_of_doubling(const Row& row, const Turns& turns);  // where this rank's own part has to be
 void add_by_doubling(Builder& plan, const Row& row, const Turns& turns);
+
+// In so many chunks of the output as there are ranks; `put` writes the steps that put this rank's part of one there.
+void add_by_ring(Builder& plan, const Row& row, int first_chunk, const std::function<void(int chunk)>& put);
 
 int parts_of_halving(int ranks);  // that the data is cut into: a power of two
 void add_by_halving(Builder& plan, const Row& row, int first_chunk);  // in place, in so many chunks of the output from there on

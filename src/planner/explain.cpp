@@ -54,10 +54,10 @@ std::string predicted(const Algorithm& algorithm, const ExplainRequest& request)
 std::string situation_text(const Query& query) {
   std::string text = fmt::format("{} of {} among {} rank{}", name_of(query.collective), readable_size(query.bytes),
                                  query.ranks, query.ranks == 1 ? "" : "s");
+  if (!query.hosts.one()) text += fmt::format(" on hosts {}", query.hosts.text());
   if (has_root(query.collective)) text += fmt::format(", root {}", query.root);
   if (query.crowded) text += ", more ranks than cores";
-  if (query.peer_reads) text += ", peer reads permitted";
-  if (!query.hosts.one()) text += fmt::format(" on hosts {}", query.hosts.text());
+  if (query.peer_reads && query.hosts.one()) text += ", peer reads permitted";
   if (query.order == Order::tree && adds(query.collective)) text += ", reproducible";
   return text;
 }
