@@ -10,7 +10,7 @@ using enum Collective;
 
 constexpr Need memory = Need::peer_memory;
 constexpr Need memory_and_reads = Need::peer_memory | Need::peer_reads;
-constexpr Need hosts = Need::host_memory | Need::links;
+constexpr Need memory_and_links = Need::host_memory | Need::links;
 
 constexpr Algorithm algorithms[] = {
     {all_reduce, "slot", Path::slot, nullptr, memory, Order::tree,
@@ -31,7 +31,7 @@ constexpr Algorithm algorithms[] = {
      "Two ranks halve what both have until each has a slice of the sum, then double it again: 2 log2 n rounds, few bytes sent."},
     {all_reduce, "collecting", Path::schedule, collecting_all_reduce, Need::links, Order::tree,
      "The owner of each slice collects everybody's part, adds once, and gives the sum to all: two rounds, nothing rounded on the way."},
-    {all_reduce, "hierarchy", Path::schedule, hierarchy_all_reduce, hosts, Order::own,
+    {all_reduce, "hierarchy", Path::schedule, hierarchy_all_reduce, memory_and_links, Order::own,
      "Leaders add up their slice for the host, then with those of the other hosts, and everybody reads the sums."},
 
     {all_gather, "slot", Path::slot, nullptr, memory, Order::tree,
@@ -46,7 +46,7 @@ constexpr Algorithm algorithms[] = {
      "Pieces are passed on to the right: n-1 rounds."},
     {all_gather, "bruck", Path::schedule, bruck_all_gather, Need::links, Order::tree,
      "Everybody gives all that it has to ranks twice as far away in every round: log2 n rounds."},
-    {all_gather, "hierarchy", Path::schedule, hierarchy_all_gather, hosts, Order::tree,
+    {all_gather, "hierarchy", Path::schedule, hierarchy_all_gather, memory_and_links, Order::tree,
      "Everybody gives its piece to one rank of every other host, who shows it there."},
 
     {reduce_scatter, "slot", Path::slot, nullptr, memory, Order::tree,
@@ -63,7 +63,7 @@ constexpr Algorithm algorithms[] = {
      "Everybody sends each rank its piece and adds what comes: n-1 rounds that do not wait for each other."},
     {reduce_scatter, "collecting", Path::schedule, collecting_reduce_scatter, Need::links, Order::tree,
      "The owner of each piece collects everybody's part and adds once: one round, nothing rounded on the way."},
-    {reduce_scatter, "hierarchy", Path::schedule, hierarchy_reduce_scatter, hosts, Order::own,
+    {reduce_scatter, "hierarchy", Path::schedule, hierarchy_reduce_scatter, memory_and_links, Order::own,
      "On every host one rank adds up the host's part of a piece and gives it to the piece's owner."},
 
     {reduce, "slot", Path::slot, nullptr, memory, Order::tree,
@@ -78,7 +78,7 @@ constexpr Algorithm algorithms[] = {
      "Of two blocks of ranks the upper gives its sum to the lower: log2 n rounds."},
     {reduce, "collecting", Path::schedule, collecting_reduce, Need::links, Order::tree,
      "The owner of each slice collects everybody's part and adds once, and the root collects the sums: two rounds, nothing rounded on the way."},
-    {reduce, "hierarchy", Path::schedule, hierarchy_reduce, hosts, Order::own,
+    {reduce, "hierarchy", Path::schedule, hierarchy_reduce, memory_and_links, Order::own,
      "Leaders add up their slice for the host and give it to the root's host, where the root reads the sums."},
 
     {scatter, "slot", Path::slot, nullptr, memory, Order::tree,
@@ -91,7 +91,7 @@ constexpr Algorithm algorithms[] = {
      "Each rank reads its piece in the root's own memory and says so: two rounds, nothing staged."},
     {scatter, "linear", Path::schedule, linear_scatter, Need::links, Order::tree,
      "The root sends each rank its piece: one round."},
-    {scatter, "hierarchy", Path::schedule, hierarchy_scatter, hosts, Order::tree,
+    {scatter, "hierarchy", Path::schedule, hierarchy_scatter, memory_and_links, Order::tree,
      "The root shows the pieces of its host and sends the others."},
 
     {gather, "slot", Path::slot, nullptr, memory, Order::tree,
@@ -104,7 +104,7 @@ constexpr Algorithm algorithms[] = {
      "The root reads the pieces in the peers' own memory and says so: two rounds, nothing staged."},
     {gather, "linear", Path::schedule, linear_gather, Need::links, Order::tree,
      "Everybody sends its piece to the root: one round."},
-    {gather, "hierarchy", Path::schedule, hierarchy_gather, hosts, Order::tree,
+    {gather, "hierarchy", Path::schedule, hierarchy_gather, memory_and_links, Order::tree,
      "The root reads the pieces of its host and receives the others."},
 
     {broadcast, "slot", Path::slot, nullptr, memory, Order::tree,
@@ -119,7 +119,7 @@ constexpr Algorithm algorithms[] = {
      "Whoever has the data gives it to one who has not: log2 n rounds."},
     {broadcast, "chain", Path::schedule, chain_broadcast, Need::links, Order::tree,
      "The data goes from rank to rank in parts, each passed on while the next arrives: sent once by everybody."},
-    {broadcast, "hierarchy", Path::schedule, hierarchy_broadcast, hosts, Order::tree,
+    {broadcast, "hierarchy", Path::schedule, hierarchy_broadcast, memory_and_links, Order::tree,
      "The leaders of the root's host give their slices to those of the other hosts, who show them there."},
 
     {all_to_all, "slot", Path::slot, nullptr, memory, Order::tree,
@@ -132,7 +132,7 @@ constexpr Algorithm algorithms[] = {
      "Everybody reads its pieces in the peers' own memory: two rounds, nothing staged."},
     {all_to_all, "pairwise", Path::schedule, pairwise_all_to_all, Need::links, Order::tree,
      "Everybody sends to the right and receives from the left, one place further in every round: n-1 rounds."},
-    {all_to_all, "hierarchy", Path::schedule, hierarchy_all_to_all, hosts, Order::tree,
+    {all_to_all, "hierarchy", Path::schedule, hierarchy_all_to_all, memory_and_links, Order::tree,
      "Pieces for the same host are shown, the others sent."},
 
     {scan, "slot", Path::slot, nullptr, memory, Order::tree,
@@ -145,7 +145,7 @@ constexpr Algorithm algorithms[] = {
      "The sum goes from rank to rank, and each adds its own: n-1 rounds."},
     {scan, "collecting", Path::schedule, collecting_scan, Need::links, Order::tree,
      "Everybody collects the data of all lower ranks and adds once: one round, nothing rounded on the way."},
-    {scan, "hierarchy", Path::schedule, hierarchy_scan, hosts, Order::own,
+    {scan, "hierarchy", Path::schedule, hierarchy_scan, memory_and_links, Order::own,
      "Leaders give the host's sums to the hosts that need them, and everybody adds them to its host's part."},
 
     {exscan, "slot", Path::slot, nullptr, memory, Order::tree,
@@ -158,7 +158,7 @@ constexpr Algorithm algorithms[] = {
      "The sum goes from rank to rank, to be kept and to be added to: n-1 rounds."},
     {exscan, "collecting", Path::schedule, collecting_exscan, Need::links, Order::tree,
      "Everybody collects the data of all lower ranks and adds once: one round, nothing rounded on the way."},
-    {exscan, "hierarchy", Path::schedule, hierarchy_exscan, hosts, Order::own,
+    {exscan, "hierarchy", Path::schedule, hierarchy_exscan, memory_and_links, Order::own,
      "Leaders give the host's sums to the hosts that need them, and everybody adds them to its host's part."},
 
     {barrier, "slot", Path::slot, nullptr, memory, Order::tree,
@@ -169,7 +169,7 @@ constexpr Algorithm algorithms[] = {
      "Everybody raises its flag and waits for everybody's."},
     {barrier, "dissemination", Path::schedule, dissemination_barrier, Need::links, Order::tree,
      "Everybody tells ranks twice as far away in every round: log2 n rounds."},
-    {barrier, "hierarchy", Path::schedule, hierarchy_barrier, hosts, Order::tree,
+    {barrier, "hierarchy", Path::schedule, hierarchy_barrier, memory_and_links, Order::tree,
      "The first rank of every host waits for its own, tells the other hosts, and lets its own go."},
 };
 
