@@ -55,6 +55,8 @@ Status Run::prepare(const Call& call, const Assignment& assignment) {
   const Schedule& schedule = *assignment.schedule;
   if (schedule.stage_slots > 0) RETURN_IF_ERROR(lanes_.ensure_tiles(arena_));
   uses_links_ = reads_peers_ = false;
+  const Reduction reduction = call.reduction(lanes_.members());
+  widened_ = schedule.partials ? element_bytes(of_partials(reduction).dtype) / element_bytes(call.dtype) : 1;
   int64_t longest = call.splits ? call.splits->longest() : 0;  // everybody's: all ranks take as many tiles
   for (const Step& step : schedule.steps) {
     uses_links_ |= uses_link(step.kind);
@@ -161,7 +163,7 @@ int64_t Run::chunk_bytes(ChunkRef ref) const {
     return chunk_of(*call_, ref.buffer, ref.chunk, {assignment_.schedule->chunks, lanes_.members()}).bytes;
   if (ref.buffer == Buffer::gathered) ref = {Buffer::scratch, own_chunk(*assignment_.schedule)};
   if (ref.buffer == Buffer::scratch)
-    return chunk_of(*call_, Buffer::input, ref.chunk, {assignment_.schedule->chunks, lanes_.members()}).bytes;
+    return chunk_bytes(input_like(*assignment_.schedule, ref.chunk)) * widened_;
   return 0;
 }
 

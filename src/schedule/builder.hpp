@@ -48,6 +48,8 @@ class Builder {
   void read_peer(int peer, ChunkRef source, ChunkRef target);
   void reduce_peers(ChunkRef own, ChunkRef source, ChunkRef target, Combining how = {});  // `own` is nothing where I am not in the team
 
+  void carry_partials() { schedule_.partials = true; }  // scratch holds what is not rounded before it is copied to the output
+
   // The number of a team of these ranks, which ascend; `everyone` where they are all.
   int team(std::vector<int> ranks);
 

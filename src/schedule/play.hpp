@@ -101,6 +101,7 @@ class Player {
   Status read(int strand, ChunkRef chunk, Fingerprint& content);
   Status read_remote(int strand, int peer, ChunkRef chunk, Fingerprint& content);
   Status write(int strand, ChunkRef chunk, const Fingerprint& content);
+  bool is_wide(int strand, ChunkRef chunk) const { return chunk.buffer == Buffer::scratch && schedule_of(strands_[strand]).partials; }
   Status check_unread(int strand, ChunkRef chunk, int location) const;
 
   int call_of(int tile) const { return tile / options_.tiles; }

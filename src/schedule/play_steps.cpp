@@ -154,6 +154,7 @@ Status Player::copy(int strand, const Step& step) {
   const bool onto_itself =
       memory_.locate(me.rank, me.tile, step.source) == memory_.locate(me.rank, me.tile, step.target);
   if (step.scales) RETURN_IF_ERROR(scale(strand, content, step.source));
+  content.wide = is_wide(strand, step.target);
   return onto_itself && !step.scales ? Status::success() : write(strand, step.target, content);
 }
 
@@ -182,6 +183,7 @@ Status Player::add_to_target(int strand, const Step& step, const Fingerprint& ad
   Fingerprint target;
   RETURN_IF_ERROR(read(strand, step.target, target));
   if (target.length != addend.length) return fail(strand, "the two operands are chunks of different length");
+  if (target.wide != addend.wide) return fail(strand, "one of the two operands is a partial");
   const Fingerprint both[] = {target, addend};
   RETURN_IF_ERROR(check_parts(strand, both));
   const bool peer_first = step.kind == StepKind::receive_reduce && step.peer < strands_[strand].rank;
@@ -251,6 +253,8 @@ Status Player::write(int strand, ChunkRef chunk, const Fingerprint& content) {
   const int length = length_class(schedule_of(me), chunk);
   if (length >= 0 && length != content.length)
     return fail(strand, fmt::format("{} is not as long as the chunk that is written there", text_of(chunk)));
+  if (content.wide != is_wide(strand, chunk))
+    return fail(strand, fmt::format("{} takes {} a partial", text_of(chunk), content.wide ? "no chunk that is" : "only"));
   const int index = memory_.locate(me.rank, me.tile, chunk);
   RETURN_IF_ERROR(check_unread(strand, chunk, index));
   // The slots of a set may be cut otherwise in another call, so the first write of a tile takes the whole set.

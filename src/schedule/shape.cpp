@@ -38,7 +38,10 @@ Status check_header(std::span<const Schedule> all_ranks, int rank) {
     return broken(schedule, -1, fmt::format("the root is {}, and {} on rank 0", place.root, first.place.root));
   if (schedule.chunks < 1 || schedule.chunks != first.chunks)
     return broken(schedule, -1, fmt::format("the data has {} chunks, and {} on rank 0", schedule.chunks, first.chunks));
-  if (schedule.scratch_chunks > chunk_count(schedule, Buffer::input))
+  if (schedule.partials != first.partials) return broken(schedule, -1, "not all ranks carry partials");
+  if (schedule.partials && (schedule.stage_slots > 0 || schedule.gathered_chunks > 0 || !adds(schedule.collective)))
+    return broken(schedule, -1, "partials are sums that travel in messages: nothing is staged or gathered");
+  if (schedule.scratch_chunks > chunk_count(schedule, Buffer::input) * (schedule.partials ? 2 : 1))
     return broken(schedule, -1, "there is more scratch than input to say how long it is");
   if (schedule.gathered_chunks != 0 && (schedule.gathered_chunks != ranks || own_chunk(schedule) >= chunk_count(schedule, Buffer::input)))
     return broken(schedule, -1, "what is gathered is a part of each rank's, as long as this rank's own input");

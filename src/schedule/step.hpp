@@ -12,7 +12,7 @@ enum class Buffer : uint8_t {
   none,
   input,    // the caller's input; read only
   output,   // the caller's output; may be the same memory as the input
-  scratch,  // private memory of this rank; scratch[k] is as long as input[k]
+  scratch,  // private memory of this rank; scratch[k] is as long as input[k], or of partials as input[k modulo their number]
   stage,    // slots in this rank's lane, which its neighbours can read
   gathered, // private memory of this rank: a place for each rank's part of this rank's own chunk, input[rank] or the only one
 };

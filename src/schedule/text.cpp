@@ -191,6 +191,10 @@ Status read_team(int line, std::span<const std::string_view> words, Schedule& sc
 }
 
 Status read_line(int line, std::span<const std::string_view> words, Schedule& schedule) {
+  if (words.front() == "partials" && words.size() == 1) {
+    schedule.partials = true;
+    return Status::success();
+  }
   if (words.front() == "hosts") return read_hosts(line, words, schedule);
   if (words.front().starts_with("team")) return read_team(line, words, schedule);
   return read_step(line, words, schedule);
@@ -220,6 +224,7 @@ std::string text_of(const Schedule& schedule) {
       fmt::format("schedule {} {} rank {} of {} root {} chunks {} stage_slots {} scratch_chunks {} gathered_chunks {}\n",
                   name_of(schedule.collective), schedule.algorithm, schedule.place.rank, schedule.place.ranks,
                   schedule.place.root, schedule.chunks, schedule.stage_slots, schedule.scratch_chunks, schedule.gathered_chunks);
+  if (schedule.partials) text += "partials\n";
   if (!schedule.place.hosts.one()) text += fmt::format("hosts {}\n", schedule.place.hosts.text());
   for (size_t team = 0; team < schedule.teams.size(); ++team)
     text += fmt::format("team[{}] {}\n", team, fmt::join(schedule.teams[team], " "));

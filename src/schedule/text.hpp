@@ -8,7 +8,7 @@
 //     2  await flag 0 of everyone
 //     3  reduce_peers input[0] + stage[0] of team[0] -> output[0] scaling
 //
-// A line "hosts 2,1" says who shares a host, where not all ranks do.
+// A line "hosts 2,1" says who shares a host, where not all ranks do, and a line "partials" that scratch holds those.
 #pragma once
 
 #include <string>
