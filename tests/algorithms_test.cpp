@@ -12,6 +12,7 @@
 #include "schedule/cost.hpp"
 #include "schedule/text.hpp"
 #include "schedule/verify.hpp"
+#include "tests/support/schedules.hpp"
 #include "unisono/settings.hpp"
 
 namespace unisono {
@@ -29,10 +30,15 @@ std::vector<const Algorithm*> generated() {
   return algorithms;
 }
 
+// Where an algorithm is at home: all on one host, or the lower half on one and the upper on another. layouts_test has the others.
+Hosts usual_hosts(const Algorithm& algorithm, int ranks) {
+  std::vector<int> halves;
+  for (int rank = 0; rank < ranks; ++rank) halves.push_back(rank >= (ranks + 1) / 2);
+  return algorithm.is_for_one_host() ? Hosts() : Hosts(halves);
+}
+
 Set schedules_of(const Algorithm& algorithm, int ranks, int root = 0) {
-  Set set;
-  for (int rank = 0; rank < ranks; ++rank) set.push_back(algorithm.generate({rank, ranks, root}));
-  return set;
+  return testing::schedules_of(algorithm, ranks, usual_hosts(algorithm, ranks), root);
 }
 
 std::string title(const Algorithm& algorithm, int ranks, int root) {
@@ -47,7 +53,7 @@ void for_each_set(int ranks_from, int ranks_to, Visit visit) {
       for (int root = 0; root < (has_root(algorithm->collective) ? ranks : 1); ++root) {
         SCOPED_TRACE(title(*algorithm, ranks, root));
         visit(*algorithm, schedules_of(*algorithm, ranks, root));
-        if (testing::Test::HasFailure()) return;
+        if (::testing::Test::HasFailure()) return;
       }
 }
 
@@ -71,6 +77,7 @@ TEST(EveryAlgorithm, is_right_whatever_the_interleaving) {
 
 TEST(EveryAlgorithm, needs_each_of_its_steps) {
   for_each_set(2, 4, [](const Algorithm& algorithm, const Set& set) {
+    if (!algorithm.is_for_one_host()) return;  // layouts_test has those
     for (size_t rank = 0; rank < set.size(); ++rank)
       for (size_t step = 0; step < set[rank].steps.size(); ++step) {
         Set shorter = set;
@@ -101,13 +108,13 @@ TEST(EveryAlgorithm, is_listed_under_its_own_name) {
 }
 
 TEST(EveryAlgorithm, uses_what_it_says_it_needs) {
-  for_each_set(2, 4, [](const Algorithm& algorithm, const Set& set) {
+  for_each_set(4, 6, [](const Algorithm& algorithm, const Set& set) {
     Need used = Need::nothing;
     for (const Schedule& schedule : set)
       for (const Step& step : schedule.steps) {
         if (step.kind == StepKind::send) used = used | Need::links;
-        if (step.kind == StepKind::publish) used = used | Need::peer_memory;
-        const bool reads = step.kind == StepKind::read_peer || combines_ranks(step.kind);
+        if (step.kind == StepKind::publish) used = used | (algorithm.is_for_one_host() ? Need::peer_memory : Need::host_memory);
+        const bool reads = step.kind == StepKind::read_peer || step.kind == StepKind::reduce_peers;
         if (reads && step.source.buffer != Buffer::stage && step.source.buffer != Buffer::gathered) used = used | Need::peer_reads;
       }
     EXPECT_EQ(used, algorithm.need);
@@ -133,11 +140,14 @@ TEST(EveryAlgorithm, whose_order_is_not_declared_canonical_has_another) {
 }
 
 TEST(EveryAlgorithm, whose_sums_travel_between_additions_says_so) {
-  for_each_set(3, 6, [](const Algorithm& algorithm, const Set& set) {
+  for_each_set(4, 6, [](const Algorithm& algorithm, const Set& set) {
     bool travels = false;
     for (const Schedule& schedule : set)
-      for (const Step& step : schedule.steps)
-        travels |= step.kind == StepKind::receive_reduce || step.kind == StepKind::reduce;
+      for (const Step& step : schedule.steps) {
+        const bool rounds = !schedule.partials || step.target.buffer != Buffer::scratch;
+        travels |= rounds && (step.kind == StepKind::receive_reduce || step.kind == StepKind::reduce ||
+                              (step.kind == StepKind::reduce_peers && !step.scales));
+      }
     EXPECT_EQ(algorithm.order != Order::tree, travels);
   });
 }
@@ -145,15 +155,15 @@ TEST(EveryAlgorithm, whose_sums_travel_between_additions_says_so) {
 TEST(EveryScan, has_its_own_part_or_has_it_not) {
   Set scan = schedules_of(*find_algorithm(Collective::scan, "direct"), 3);
   Set exscan = schedules_of(*find_algorithm(Collective::exscan, "direct"), 3);
-  const auto last_step = [](Set& set) -> Step& { return set[1].steps.back(); };
-  last_step(scan).kind = StepKind::reduce_below;
+  ASSERT_EQ(scan[1].teams, (std::vector<std::vector<int>>{{0, 1}}));
+  ASSERT_EQ(exscan[1].teams, (std::vector<std::vector<int>>{{0}}));
+  scan[1].teams[0] = {0};
+  scan[1].steps.back().own = nothing;
   EXPECT_NE(verify(scan).message().find("output[0] lacks the contribution of rank 1"), std::string::npos) << verify(scan).text();
-  last_step(exscan).kind = StepKind::reduce_up_to;
-  last_step(exscan).own = input(0);
+  exscan[1].teams[0] = {0, 1};
+  exscan[1].steps.back().own = input(0);
   EXPECT_NE(verify(exscan).message().find("output[0] has the contribution of rank 1 twice"), std::string::npos)
       << verify(exscan).text();
-  exscan[0].steps.push_back({.kind = StepKind::reduce_below, .source = stage(0), .target = output(0)});
-  EXPECT_NE(verify(exscan).message().find("there is no lower rank"), std::string::npos) << verify(exscan).text();
 }
 
 TEST(EveryAlgorithm, takes_the_rounds_that_its_description_says) {
@@ -167,6 +177,8 @@ TEST(EveryAlgorithm, takes_the_rounds_that_its_description_says) {
   EXPECT_EQ(rounds(Collective::all_reduce, "doubling", 8), 3);
   EXPECT_EQ(rounds(Collective::all_reduce, "doubling", 9), 4);
   EXPECT_EQ(rounds(Collective::all_reduce, "doubling", 33), 6);
+  EXPECT_EQ(rounds(Collective::all_reduce, "halving", 8), 6);
+  EXPECT_EQ(rounds(Collective::all_reduce, "halving", 9), 8);
   EXPECT_EQ(rounds(Collective::all_gather, "ring", 8), 7);
   EXPECT_EQ(rounds(Collective::all_gather, "bruck", 8), 3);
   EXPECT_EQ(rounds(Collective::all_gather, "bruck", 9), 4);
@@ -192,6 +204,12 @@ TEST(EveryAlgorithm, takes_the_rounds_that_its_description_says) {
   EXPECT_EQ(rounds(Collective::exscan, "collecting", 8), 1);
   EXPECT_EQ(rounds(Collective::barrier, "direct", 8), 1);
   EXPECT_EQ(rounds(Collective::barrier, "dissemination", 8), 3);
+  EXPECT_EQ(rounds(Collective::all_reduce, "hierarchy", 8), 3);
+  EXPECT_EQ(rounds(Collective::all_gather, "hierarchy", 8), 2);
+  EXPECT_EQ(rounds(Collective::reduce_scatter, "hierarchy", 8), 2);
+  EXPECT_EQ(rounds(Collective::broadcast, "hierarchy", 8), 3);
+  EXPECT_EQ(rounds(Collective::scan, "hierarchy", 8), 3);
+  EXPECT_EQ(rounds(Collective::barrier, "hierarchy", 8), 3);
 }
 
 // Every pair of algorithms meets, with roots that differ from call to call.
@@ -205,8 +223,10 @@ TEST(CallsInARow, are_right_in_any_order_when_they_are_announced) {
                                name_of(second->collective), second->name, name_of(third->collective), third->name));
       const int ranks = 2 + static_cast<int>(random() % 4);
       const auto root = [&] { return static_cast<int>(random() % ranks); };
-      const std::vector<Set> calls{schedules_of(*first, ranks, root()), schedules_of(*second, ranks, root()),
-                                   schedules_of(*third, ranks, root()), schedules_of(*first, ranks, root())};
+      const Hosts hosts;  // one, which a hierarchy can do with as well
+      std::vector<Set> calls;
+      for (const Algorithm* algorithm : {first, second, third, first})
+        calls.push_back(testing::schedules_of(*algorithm, ranks, hosts, root()));
       ASSERT_EQ(verify_sequence(calls, {.announced = true}).text(), "OK");
     }
 }
@@ -269,7 +289,7 @@ TEST(Catalogue, every_collective_has_both_hand_written_paths_and_a_schedule) {
         << name_of(collective);
   }
   EXPECT_EQ(find_algorithm(Collective::broadcast, "ring"), nullptr);
-  EXPECT_EQ(algorithm_names(Collective::barrier), "slot, combine, direct, dissemination");
+  EXPECT_EQ(algorithm_names(Collective::barrier), "slot, combine, direct, dissemination, hierarchy");
 }
 
 TEST(Catalogue, every_collective_has_an_algorithm_over_links) {

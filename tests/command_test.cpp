@@ -201,6 +201,16 @@ TEST(ExplainCommand, gives_the_choice_and_refuses_nonsense) {
   EXPECT_EQ(outcome.status, 0);
   EXPECT_TRUE(outcome.says("choice:     two_shot")) << outcome.output;
   EXPECT_TRUE(outcome.says("rank 7 of 8"));
+  Outcome hosts = unisono("explain all_reduce 1M --hosts 2x4 --cores 8");
+  EXPECT_EQ(hosts.status, 0);
+  EXPECT_TRUE(hosts.says("all_reduce of 1 MiB among 8 ranks on hosts 4,4")) << hosts.output;
+  EXPECT_TRUE(hosts.says("choice:     hierarchy")) << hosts.output;
+  EXPECT_TRUE(unisono("explain scan --hosts 0/1/0/1").says("among 4 ranks on hosts 0/1/0/1"));
+  EXPECT_TRUE(unisono("explain barrier --hosts 3,1,2 --ranks 6").says("among 6 ranks on hosts 3,1,2"));
+  Outcome too_few = unisono("explain all_reduce --hosts 2x4 --ranks 6");
+  EXPECT_EQ(too_few.status, 1);
+  EXPECT_TRUE(too_few.says("--hosts: \"2x4\" makes 8 ranks, and there are 6")) << too_few.output;
+  EXPECT_TRUE(unisono("explain all_reduce --hosts two").says("--hosts: \"two\" is not a layout of hosts"));
   for (const char* bad : {"explain nothing", "explain all_reduce --bytes many", "explain broadcast --ranks 2 --root 2"})
     EXPECT_EQ(unisono(bad).status, 1) << bad;
 }

@@ -55,5 +55,10 @@ TEST(HostsTest, WhatDoesNotAddUpIsRefusedWithBothValues) {
     EXPECT_NE(Hosts::parse("--hosts", text, 4).status().message().find("is not a layout of hosts"), std::string::npos) << text;
 }
 
+TEST(Hosts, say_how_many_ranks_a_layout_makes) {
+  for (const auto& [text, ranks] : {std::pair("2x4", 8), {"3,1,2", 6}, {"0/1/0/1", 4}, {"5", 5}}) EXPECT_EQ(Hosts::ranks_in("--hosts", text).value(), ranks);
+  EXPECT_NE(Hosts::ranks_in("--hosts", "2y4").status().message().find("--hosts: \"2y4\" is not a layout of hosts"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace unisono

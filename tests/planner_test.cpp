@@ -7,9 +7,13 @@
 #include "planner/explain.hpp"
 #include "planner/rules.hpp"
 #include "schedule/schedule.hpp"
+#include "schedule/text.hpp"
+#include "tests/support/hosts.hpp"
 
 namespace unisono {
 namespace {
+
+using testing::apart;
 
 constexpr int64_t tib = int64_t{1} << 40;
 
@@ -82,16 +86,46 @@ TEST(Rules, what_counts_is_all_that_a_rank_shows) {
 }
 
 TEST(Rules, links_are_used_only_where_there_is_nothing_else) {
-  Query query{.collective = Collective::all_reduce, .ranks = 4, .bytes = 32_KiB, .neighbours = false};
+  Query query{.collective = Collective::all_reduce, .ranks = 4, .bytes = 32_KiB, .hosts = apart(4)};
   EXPECT_EQ(choice(query), "doubling");
   query.bytes += 1;
+  EXPECT_EQ(choice(query), "halving");
+  query.bytes = 1_MiB + 1;
   EXPECT_EQ(choice(query), "ring");
-  EXPECT_EQ(choice({.collective = Collective::barrier, .ranks = 4, .neighbours = false}), "dissemination");
+  EXPECT_EQ(choice({.collective = Collective::barrier, .ranks = 4, .hosts = apart(4)}), "dissemination");
   for (Collective collective : all_collectives())
     for (int64_t bytes : {int64_t{0}, 100_KiB, 2_MiB, tib}) {
       const auto needs_links = [&](const Query& asked) { return find_algorithm(collective, choice(asked))->need == Need::links; };
       EXPECT_FALSE(needs_links({.collective = collective, .ranks = 4, .bytes = bytes})) << name_of(collective);
-      EXPECT_TRUE(needs_links({.collective = collective, .ranks = 4, .bytes = bytes, .neighbours = false})) << name_of(collective);
+      EXPECT_TRUE(needs_links({.collective = collective, .ranks = 4, .bytes = bytes, .hosts = apart(4)})) << name_of(collective);
+    }
+}
+
+TEST(Rules, hierarchy_is_used_where_there_are_several_hosts_and_one_has_several_ranks) {
+  for (Collective collective : all_collectives())
+    for (int64_t bytes : {int64_t{0}, 100_KiB, tib}) {
+      Query query{.collective = collective, .ranks = 4, .bytes = bytes, .hosts = testing::in_a_row({2, 2})};
+      EXPECT_EQ(choice(query), "hierarchy") << name_of(collective);
+      query.hosts = testing::in_a_row({3, 1});
+      EXPECT_EQ(choice(query), "hierarchy") << name_of(collective);
+      query.hosts = Hosts(std::vector{0, 1, 1, 0});
+      EXPECT_EQ(choice(query), "hierarchy") << name_of(collective);
+      query.hosts = apart(4);
+      EXPECT_NE(choice(query), "hierarchy") << name_of(collective);
+      query.hosts = Hosts();
+      EXPECT_NE(choice(query), "hierarchy") << name_of(collective);
+    }
+}
+
+// Its sums follow another tree; those over links keep the bits of one host.
+TEST(Rules, sums_that_have_to_be_reproducible_are_not_made_by_hierarchy) {
+  for (Collective collective : {Collective::all_reduce, Collective::reduce_scatter, Collective::reduce, Collective::scan, Collective::exscan})
+    for (Order order : {Order::tree, Order::hops}) {
+      const Query query{.collective = collective, .ranks = 4, .bytes = 1_MiB, .hosts = testing::in_a_row({2, 2}), .order = order};
+      const Algorithm* algorithm = find_algorithm(collective, choice(query));
+      ASSERT_NE(algorithm, nullptr) << choice(query);
+      EXPECT_EQ(algorithm->need, Need::links) << name_of(collective);
+      EXPECT_LE(algorithm->order, order);
     }
 }
 
@@ -120,6 +154,14 @@ TEST(Plans, carry_the_schedule_of_the_rank_that_asks) {
   ASSERT_NE(plan.schedule, nullptr);
   EXPECT_EQ(plan.schedule->place, (Place{3, 5, 2}));
   EXPECT_EQ(plan.schedule->algorithm, "direct");
+}
+
+TEST(Plans, are_made_for_the_hosts_that_are_asked_for) {
+  Planner planner(*PlannerRules::parse("all_reduce=ring"));
+  Query query{.collective = Collective::all_reduce, .ranks = 4, .bytes = 1_MiB, .hosts = testing::in_a_row({2, 2})};
+  EXPECT_EQ(planner.plan(query).value()->schedule->place.hosts, query.hosts);
+  query.hosts = testing::in_a_row({1, 3});
+  EXPECT_EQ(planner.plan(query).value()->schedule->place.hosts, query.hosts);
 }
 
 TEST(Plans, are_made_once) {
@@ -173,7 +215,7 @@ TEST(Plans, are_larger_in_tiles_when_crowded) {
   EXPECT_EQ(planner.plan(query).value()->tile_bytes, 1_MiB);
 }
 
-TEST(Plans, differ_in_fingerprint_when_algorithm_or_tiling_differ) {
+TEST(Plans, differ_in_fingerprint_when_algorithm_tiling_or_hosts_differ) {
   const Query query{.collective = Collective::all_reduce, .ranks = 2, .bytes = 100_KiB};
   Query other_rank = query;
   other_rank.rank = 1;
@@ -184,6 +226,14 @@ TEST(Plans, differ_in_fingerprint_when_algorithm_or_tiling_differ) {
   EXPECT_EQ(fingerprint(query, "", 0), fingerprint(other_rank, "", 0));
   EXPECT_NE(fingerprint(query, "", 0), fingerprint(query, "all_reduce=two_shot", 0));
   EXPECT_NE(fingerprint(query, "", 0), fingerprint(query, "", 4096));
+  Query on_two_hosts{.collective = Collective::all_reduce, .ranks = 4, .bytes = 100_KiB, .hosts = testing::in_a_row({2, 2})};
+  Query on_others = on_two_hosts;
+  on_others.hosts = testing::in_a_row({1, 3});
+  const std::string_view same_plan = "all_reduce=ring";
+  EXPECT_NE(fingerprint(on_two_hosts, same_plan, 0), fingerprint(on_others, same_plan, 0));
+  on_others.hosts = testing::in_a_row({2, 2});
+  on_others.rank = 3;
+  EXPECT_EQ(fingerprint(on_two_hosts, same_plan, 0), fingerprint(on_others, same_plan, 0));
 }
 
 TEST(Overrides, come_before_the_table_within_their_sizes) {
@@ -209,7 +259,7 @@ TEST(Overrides, that_cannot_be_read_name_the_part_and_what_could_stand_there) {
   EXPECT_EQ(
       error("broadcast=direct,all_reduce:0-64K=rings"),
       "InitError: UNISONO_PLAN: \"all_reduce:0-64K=rings\": \"rings\" is not an algorithm of all_reduce; there are "
-      "slot, combine, one_shot, two_shot, two_shot_direct, ring, doubling, collecting");
+      "slot, combine, one_shot, two_shot, two_shot_direct, ring, doubling, halving, collecting, hierarchy");
   EXPECT_EQ(error("allreduce=ring"),
             "InitError: UNISONO_PLAN: \"allreduce=ring\": \"allreduce\" is not a collective; there are all_reduce, "
             "all_gather, "
@@ -234,16 +284,21 @@ TEST(Overrides, that_cannot_be_followed_are_refused_with_the_reason) {
       "ArgumentError: UNISONO_PLAN: \"all_reduce=slot\" cannot be followed for all_reduce of 1 MiB among 4 ranks: each "
       "rank "
       "shows 1 MiB here and slot holds at most 8 KiB; give it a range, as in all_reduce:0-8K=slot. There are slot, "
-      "combine, one_shot, two_shot, two_shot_direct, ring, doubling, collecting");
+      "combine, one_shot, two_shot, two_shot_direct, ring, doubling, halving, collecting, hierarchy");
   EXPECT_TRUE(
       contains(choice({.collective = Collective::all_to_all, .ranks = 65, .bytes = 1_KiB}, "all_to_all=combine"),
                "each rank shows 65 KiB here and combine holds at most 64 KiB"));
   const Query large{.collective = Collective::all_reduce, .ranks = 4, .bytes = 1_MiB};
   EXPECT_TRUE(contains(choice(large, "all_reduce=two_shot_direct"),
                        "reads the peers' own memory, which is not permitted here"));
-  Query apart = large;
-  apart.neighbours = false;
-  EXPECT_TRUE(contains(choice(apart, "all_reduce=two_shot"), "two_shot needs all ranks on one host"));
+  Query spread = large;
+  spread.hosts = apart(4);
+  EXPECT_TRUE(contains(choice(spread, "all_reduce=two_shot"), "two_shot needs all ranks on one host"));
+  EXPECT_TRUE(contains(choice(large, "all_reduce=hierarchy"), "hierarchy needs several hosts, at least one of which has several ranks"));
+  EXPECT_TRUE(contains(choice(spread, "all_reduce=hierarchy"), "hierarchy needs several hosts, at least one of which has several ranks"));
+  spread.hosts = testing::in_a_row({2, 2});
+  spread.order = Order::tree;
+  EXPECT_TRUE(contains(choice(spread, "all_reduce=hierarchy"), "hierarchy adds up in an order of its own"));
 }
 
 TEST(Overrides, can_all_be_followed_in_a_world_of_one) {
@@ -313,6 +368,21 @@ TEST(Explain, says_what_a_hand_written_path_does) {
       EXPECT_TRUE(contains(by_hand.value(), fmt::format("{} {} rank 2 of 3 root 1, by hand", name_of(collective), many ? "combine" : "slot")));
       EXPECT_FALSE(contains(by_hand.value(), "schedule ")) << by_hand.value();
     }
+}
+
+TEST(Explain, shows_the_hosts_and_what_runs_on_them) {
+  const Query query{.collective = Collective::all_reduce, .ranks = 8, .bytes = 1_MiB, .hosts = testing::in_a_row({4, 4})};
+  const std::string text = explain({.query = query}).value();
+  for (std::string_view part :
+       {"all_reduce of 1 MiB among 8 ranks on hosts 4,4\n", "choice:     hierarchy\n", "tiles:      4 slots of 32 KiB, 2 in flight\n",
+        "the busiest rank sends 256 KiB, the busiest host 1 MiB\n", "hosts 4,4\nteam[0] 4 5 6 7\n",
+        "schedule all_reduce hierarchy rank 7 of 8", "  two_shot         needs all ranks on one host\n", "  slot             needs all ranks on one host\n",
+        "  ring             "})
+    EXPECT_TRUE(contains(text, part)) << part << "\nis not in\n" << text;
+  Planner planner;
+  EXPECT_TRUE(contains(text, text_of(*planner.plan(query).value()->schedule))) << "what is printed is what runs";
+  const std::string one_host = explain({.query = {.collective = Collective::all_reduce, .ranks = 8, .bytes = 1_MiB}}).value();
+  EXPECT_TRUE(contains(one_host, "  hierarchy        needs several hosts, at least one of which has several ranks\n")) << one_host;
 }
 
 TEST(Explain, passes_on_what_the_planner_refuses) {

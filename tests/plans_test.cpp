@@ -28,7 +28,7 @@ using testing::TestWorld;
 std::vector<const Algorithm*> algorithms_of(Collective collective) {
   std::vector<const Algorithm*> algorithms;
   for (const Algorithm& algorithm : catalogue())
-    if (algorithm.collective == collective) algorithms.push_back(&algorithm);
+    if (algorithm.collective == collective && algorithm.is_for_one_host()) algorithms.push_back(&algorithm);
   return algorithms;
 }
 

@@ -9,6 +9,7 @@
 #include "schedule/fingerprint.hpp"
 #include "schedule/text.hpp"
 #include "schedule/verify.hpp"
+#include "tests/support/hosts.hpp"
 #include "tests/support/schedules.hpp"
 
 namespace unisono {
@@ -62,7 +63,12 @@ TEST(Text, every_kind_of_step_survives_a_round_trip) {
   plan.await(everyone, 2);
   plan.read_peer(0, stage(0), scratch(0));
   plan.reduce_peers(input(0), input(1), output(2));
-  const Schedule schedule = plan.finish(2);
+  const int both = plan.team({1, 2}), others = plan.team({0, 2});
+  plan.await_team(others, 0);
+  plan.reduce_peers(input(0), stage(1), output(2), {.team = both, .sum = Sum::partial});
+  plan.reduce_peers(nothing, stage(1), output(2), {.team = others, .scales = false});
+  Schedule schedule = plan.finish(2);
+  schedule.place.hosts = Hosts(std::vector{0, 1, 0});
   const Result<Schedule> again = schedule_from(text_of(schedule));
   ASSERT_TRUE(again.ok()) << again.status().text();
   EXPECT_EQ(again.value(), schedule);
@@ -90,6 +96,14 @@ TEST(Text, errors_name_the_line_and_what_was_expected_there) {
             "ArgumentError: line 2: expected a chunk such as input[0], found \"output\"");
   EXPECT_EQ(error(header + "send output[0] to"),
             "ArgumentError: line 2: expected a rank or everyone, found the end of the line");
+  EXPECT_EQ(error(header + "send output[0] to team[0]"), "ArgumentError: line 2: expected a rank or everyone, found \"team[0]\"");
+  EXPECT_EQ(error(header + "await flag 0 of team"), "ArgumentError: line 2: expected a rank, a team or everyone, found \"team\"");
+  EXPECT_EQ(error(header + "reduce_peers input[0] + stage[0] of 1 -> output[0]"),
+            "ArgumentError: line 2: expected a team such as team[0] or everyone, found \"1\"");
+  EXPECT_EQ(error(header + "team[1] 0 1"), "ArgumentError: line 2: expected team[0], found \"team[1]\"");
+  EXPECT_EQ(error(header + "team[0] 0 one"), "ArgumentError: line 2: expected a rank, found \"one\"");
+  EXPECT_EQ(error(header + "hosts"), "ArgumentError: line 2: expected a layout such as 2,3, found the end of the line");
+  EXPECT_EQ(error(header + "hosts 2,1"), "ArgumentError: line 2: hosts: \"2,1\" makes 3 ranks, and there are 2");
   EXPECT_EQ(error(header + "publish flag 0 now"), "ArgumentError: line 2: expected the end of the line, found \"now\"");
   EXPECT_EQ(error(header + "1 publish flag 0"), "ArgumentError: line 2: expected step 0, found \"1\"");
 }
@@ -325,7 +339,7 @@ TEST(Cost, a_ring_costs_what_the_formula_says) {
   const int ranks = 4;
   const CostModel model{.copy_ns_per_byte = 0, .reduce_ns_per_byte = 0.25, .link_ns = 1000, .link_ns_per_byte = 2};
   const double bytes = 4096, part = bytes / ranks;
-  const Cost ring = cost(schedules_of(Collective::all_reduce, "ring", ranks), 4096, model);
+  const Cost ring = cost(testing::on_hosts(schedules_of(Collective::all_reduce, "ring", ranks), testing::apart(ranks)), 4096, model);
   EXPECT_DOUBLE_EQ(ring.time_ns, 6 * (1000 + part * 2) + 3 * part * 0.25);
   EXPECT_EQ(ring.rounds, 6);
   EXPECT_EQ(ring.sent_bytes, 6 * 1024);

@@ -105,7 +105,7 @@ std::vector<std::string> ordered_plans() {
   std::map<Collective, std::vector<std::string>> plans;
   size_t most = 0;
   for (const Algorithm& algorithm : catalogue()) {
-    if (!algorithm.keeps_rank_order()) continue;
+    if (!algorithm.keeps_rank_order() || !algorithm.is_for_one_host()) continue;
     const int64_t capacity = capacity_of(algorithm.path);
     const std::string sizes = capacity == unlimited ? "" : fmt::format(":0-{}", capacity);
     auto& list = plans[algorithm.collective];

@@ -6,12 +6,13 @@
 
 namespace unisono {
 
-// all_reduce.cpp, and all_reduce_links.cpp for the two that send messages
+// all_reduce.cpp, and all_reduce_links.cpp for those that send messages
 Schedule one_shot_all_reduce(Place me);
 Schedule two_shot_all_reduce(Place me);
 Schedule two_shot_direct_all_reduce(Place me);
 Schedule ring_all_reduce(Place me);
 Schedule doubling_all_reduce(Place me);
+Schedule halving_all_reduce(Place me);
 Schedule collecting_all_reduce(Place me);
 
 // all_gather.cpp
@@ -65,5 +66,18 @@ Schedule collecting_exscan(Place me);
 // barrier.cpp
 Schedule direct_barrier(Place me);
 Schedule dissemination_barrier(Place me);
+
+// hierarchy.cpp, and hierarchy_scan.cpp for the scans
+Schedule hierarchy_all_reduce(Place me);
+Schedule hierarchy_all_gather(Place me);
+Schedule hierarchy_reduce_scatter(Place me);
+Schedule hierarchy_reduce(Place me);
+Schedule hierarchy_broadcast(Place me);
+Schedule hierarchy_scatter(Place me);
+Schedule hierarchy_gather(Place me);
+Schedule hierarchy_all_to_all(Place me);
+Schedule hierarchy_barrier(Place me);
+Schedule hierarchy_scan(Place me);
+Schedule hierarchy_exscan(Place me);
 
 }  // namespace unisono

@@ -1,6 +1,6 @@
 // barrier: nobody leaves before everybody has come.
 #include "algorithms/algorithms.hpp"
-#include "algorithms/neighbours.hpp"
+#include "algorithms/rows.hpp"
 #include "schedule/builder.hpp"
 
 namespace unisono {
@@ -15,15 +15,12 @@ Schedule direct_barrier(Place me) {
   return plan.finish();
 }
 
-// Dissemination barrier: tell a rank twice as far away in every round; what you tell stands for all that was told to you.
+// Dissemination barrier: see tell_everybody.
 //
 // Rounds: ⌈log2 n⌉.  Nothing is moved but the messages themselves.
 Schedule dissemination_barrier(Place me) {
   Builder plan(Collective::barrier, "dissemination", me);
-  for (int distance = 1; distance < me.ranks; distance *= 2) {
-    plan.send(wrapped(me.rank + distance, me), nothing);
-    plan.receive(wrapped(me.rank - distance, me), nothing);
-  }
+  tell_everybody(plan, row_of_all(me));
   return plan.finish();
 }
 

@@ -1,9 +1,7 @@
 // broadcast: everybody gets the root's data. The root's output is its input, so it copies nothing to itself.
-#include <algorithm>
-#include <bit>
-
 #include "algorithms/algorithms.hpp"
 #include "algorithms/neighbours.hpp"
+#include "algorithms/rows.hpp"
 #include "schedule/builder.hpp"
 
 namespace unisono {
@@ -44,18 +42,12 @@ Schedule direct_read_broadcast(Place me) {
   return plan.finish();
 }
 
-// Binomial broadcast: whoever has the data gives it to one who has not, until all have it.
+// Binomial broadcast: see give_from_first, in the row from the root on.
 //
 // Rounds: ⌈log2 n⌉.  Sent by the root: ⌈log2 n⌉ times the data.  Best over links when the data is small.
-// Ranks are counted from the root on: the rank at place p gets the data from the one at p less its highest bit.
 Schedule binomial_broadcast(Place me) {
   Builder plan(Collective::broadcast, "binomial", me);
-  const int place = wrapped(me.rank - me.root, me);
-  const auto rank_at = [&](int other) { return wrapped(me.root + other, me); };
-  const int highest_bit = static_cast<int>(std::bit_floor(static_cast<unsigned>(place)));
-  if (place > 0) plan.receive(rank_at(place - highest_bit), output(0));
-  for (int distance = std::max(2 * highest_bit, 1); place + distance < me.ranks; distance *= 2)
-    plan.send(rank_at(place + distance), is_root(me) ? input(0) : output(0));
+  give_from_first(plan, row_of_all(me, me.root), is_root(me) ? input(0) : output(0));
   return plan.finish();
 }
 

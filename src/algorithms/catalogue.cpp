@@ -10,6 +10,7 @@ using enum Collective;
 
 constexpr Need memory = Need::peer_memory;
 constexpr Need memory_and_reads = Need::peer_memory | Need::peer_reads;
+constexpr Need memory_and_links = Need::host_memory | Need::links;
 
 constexpr Algorithm algorithms[] = {
     {all_reduce, "slot", Path::slot, nullptr, memory, Order::tree,
@@ -24,10 +25,14 @@ constexpr Algorithm algorithms[] = {
      "Two-shot that reads the peers' own memory: three rounds, nothing staged."},
     {all_reduce, "ring", Path::schedule, ring_all_reduce, Need::links, Order::own,
      "Slices go round and are added to, then round again: 2(n-1) rounds, fewest bytes sent."},
-    {all_reduce, "doubling", Path::schedule, doubling_all_reduce, Need::links, Order::hops,
-     "Blocks of ranks exchange their sums and double: log2 n rounds, all data sent in each."},
+    {all_reduce, "doubling", Path::schedule, doubling_all_reduce, Need::links, Order::tree,
+     "Blocks of ranks exchange their sums, not rounded, and double: log2 n rounds, all data sent in each."},
+    {all_reduce, "halving", Path::schedule, halving_all_reduce, Need::links, Order::own,
+     "Two ranks halve what both have until each has a slice of the sum, then double it again: 2 log2 n rounds, few bytes sent."},
     {all_reduce, "collecting", Path::schedule, collecting_all_reduce, Need::links, Order::tree,
      "The owner of each slice collects everybody's part, adds once, and gives the sum to all: two rounds, nothing rounded on the way."},
+    {all_reduce, "hierarchy", Path::schedule, hierarchy_all_reduce, memory_and_links, Order::own,
+     "Leaders add up their slice for the host, then with those of the other hosts, and everybody reads the sums."},
 
     {all_gather, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody leaves its piece beside its flag and reads everybody's; hand-written."},
@@ -41,6 +46,8 @@ constexpr Algorithm algorithms[] = {
      "Pieces are passed on to the right: n-1 rounds."},
     {all_gather, "bruck", Path::schedule, bruck_all_gather, Need::links, Order::tree,
      "Everybody gives all that it has to ranks twice as far away in every round: log2 n rounds."},
+    {all_gather, "hierarchy", Path::schedule, hierarchy_all_gather, memory_and_links, Order::tree,
+     "Everybody gives its piece to one rank of every other host, who shows it there."},
 
     {reduce_scatter, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody leaves its pieces beside its flag and adds up its own; hand-written."},
@@ -56,6 +63,8 @@ constexpr Algorithm algorithms[] = {
      "Everybody sends each rank its piece and adds what comes: n-1 rounds that do not wait for each other."},
     {reduce_scatter, "collecting", Path::schedule, collecting_reduce_scatter, Need::links, Order::tree,
      "The owner of each piece collects everybody's part and adds once: one round, nothing rounded on the way."},
+    {reduce_scatter, "hierarchy", Path::schedule, hierarchy_reduce_scatter, memory_and_links, Order::own,
+     "On every host one rank adds up the host's part of a piece and gives it to the piece's owner."},
 
     {reduce, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody leaves its data beside its flag, the root adds it up; hand-written."},
@@ -65,10 +74,12 @@ constexpr Algorithm algorithms[] = {
      "Everybody shows its data and the root adds it up alone."},
     {reduce, "two_shot", Path::schedule, two_shot_reduce, memory, Order::tree,
      "Each rank adds up its slice and the root collects the slices: two rounds."},
-    {reduce, "binomial", Path::schedule, binomial_reduce, Need::links, Order::hops,
-     "Of two blocks of ranks the upper gives its sum to the lower: log2 n rounds."},
+    {reduce, "binomial", Path::schedule, binomial_reduce, Need::links, Order::tree,
+     "Of two blocks of ranks the upper gives its sum, not rounded, to the lower: log2 n rounds."},
     {reduce, "collecting", Path::schedule, collecting_reduce, Need::links, Order::tree,
      "The owner of each slice collects everybody's part and adds once, and the root collects the sums: two rounds, nothing rounded on the way."},
+    {reduce, "hierarchy", Path::schedule, hierarchy_reduce, memory_and_links, Order::own,
+     "Leaders add up their slice for the host and give it to the root's host, where the root reads the sums."},
 
     {scatter, "slot", Path::slot, nullptr, memory, Order::tree,
      "The root leaves the pieces beside its flag, each rank reads its own; hand-written."},
@@ -80,6 +91,8 @@ constexpr Algorithm algorithms[] = {
      "Each rank reads its piece in the root's own memory and says so: two rounds, nothing staged."},
     {scatter, "linear", Path::schedule, linear_scatter, Need::links, Order::tree,
      "The root sends each rank its piece: one round."},
+    {scatter, "hierarchy", Path::schedule, hierarchy_scatter, memory_and_links, Order::tree,
+     "The root shows the pieces of its host and sends the others."},
 
     {gather, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody leaves its piece beside its flag, the root reads them; hand-written."},
@@ -91,6 +104,8 @@ constexpr Algorithm algorithms[] = {
      "The root reads the pieces in the peers' own memory and says so: two rounds, nothing staged."},
     {gather, "linear", Path::schedule, linear_gather, Need::links, Order::tree,
      "Everybody sends its piece to the root: one round."},
+    {gather, "hierarchy", Path::schedule, hierarchy_gather, memory_and_links, Order::tree,
+     "The root reads the pieces of its host and receives the others."},
 
     {broadcast, "slot", Path::slot, nullptr, memory, Order::tree,
      "The root leaves its data beside its flag, the others read it; hand-written."},
@@ -104,6 +119,8 @@ constexpr Algorithm algorithms[] = {
      "Whoever has the data gives it to one who has not: log2 n rounds."},
     {broadcast, "chain", Path::schedule, chain_broadcast, Need::links, Order::tree,
      "The data goes from rank to rank in parts, each passed on while the next arrives: sent once by everybody."},
+    {broadcast, "hierarchy", Path::schedule, hierarchy_broadcast, memory_and_links, Order::tree,
+     "The leaders of the root's host give their slices to those of the other hosts, who show them there."},
 
     {all_to_all, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody leaves its pieces beside its flag and reads its own from each; hand-written."},
@@ -115,6 +132,8 @@ constexpr Algorithm algorithms[] = {
      "Everybody reads its pieces in the peers' own memory: two rounds, nothing staged."},
     {all_to_all, "pairwise", Path::schedule, pairwise_all_to_all, Need::links, Order::tree,
      "Everybody sends to the right and receives from the left, one place further in every round: n-1 rounds."},
+    {all_to_all, "hierarchy", Path::schedule, hierarchy_all_to_all, memory_and_links, Order::tree,
+     "Pieces for the same host are shown, the others sent."},
 
     {scan, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody leaves its data beside its flag and adds up that of the ranks up to itself; hand-written."},
@@ -126,6 +145,8 @@ constexpr Algorithm algorithms[] = {
      "The sum goes from rank to rank, and each adds its own: n-1 rounds."},
     {scan, "collecting", Path::schedule, collecting_scan, Need::links, Order::tree,
      "Everybody collects the data of all lower ranks and adds once: one round, nothing rounded on the way."},
+    {scan, "hierarchy", Path::schedule, hierarchy_scan, memory_and_links, Order::own,
+     "Leaders give the host's sums to the hosts that need them, and everybody adds them to its host's part."},
 
     {exscan, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody leaves its data beside its flag and adds up that of the ranks below itself; hand-written."},
@@ -137,6 +158,8 @@ constexpr Algorithm algorithms[] = {
      "The sum goes from rank to rank, to be kept and to be added to: n-1 rounds."},
     {exscan, "collecting", Path::schedule, collecting_exscan, Need::links, Order::tree,
      "Everybody collects the data of all lower ranks and adds once: one round, nothing rounded on the way."},
+    {exscan, "hierarchy", Path::schedule, hierarchy_exscan, memory_and_links, Order::own,
+     "Leaders give the host's sums to the hosts that need them, and everybody adds them to its host's part."},
 
     {barrier, "slot", Path::slot, nullptr, memory, Order::tree,
      "Everybody raises its flag and waits for everybody's; hand-written."},
@@ -146,6 +169,8 @@ constexpr Algorithm algorithms[] = {
      "Everybody raises its flag and waits for everybody's."},
     {barrier, "dissemination", Path::schedule, dissemination_barrier, Need::links, Order::tree,
      "Everybody tells ranks twice as far away in every round: log2 n rounds."},
+    {barrier, "hierarchy", Path::schedule, hierarchy_barrier, memory_and_links, Order::tree,
+     "The first rank of every host waits for its own, tells the other hosts, and lets its own go."},
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ enum class Need : uint8_t {
   peer_memory = 1,  // each other's lanes, mapped
   peer_reads = 2,   // permission to read each other's own memory
   links = 4,        // messages
+  host_memory = 8,  // the lanes of the ranks on the same host, where there are several hosts and one of them has several ranks
 };
 constexpr Need operator|(Need left, Need right) {
   return static_cast<Need>(static_cast<int>(left) | static_cast<int>(right));
@@ -53,6 +54,7 @@ struct Algorithm {
   std::string_view sentence;
 
   constexpr bool keeps_rank_order() const { return order != Order::own; }
+  constexpr bool is_for_one_host() const { return !includes(need, Need::host_memory); }
 };
 
 std::span<const Algorithm> catalogue();

@@ -2,6 +2,7 @@
 #include "algorithms/algorithms.hpp"
 #include "algorithms/collect.hpp"
 #include "algorithms/neighbours.hpp"
+#include "algorithms/rows.hpp"
 #include "schedule/builder.hpp"
 
 namespace unisono {
@@ -48,24 +49,22 @@ Schedule two_shot_reduce(Place me) {
   return plan.finish(/*stage_slots=*/me.ranks);
 }
 
-// Binomial reduce: of two blocks of ranks that know their own sum, the first rank of the upper gives it to the first of the lower.
+// Binomial reduce: see add_to_first.
 //
 // Rounds: ⌈log2 n⌉, and one more where the root is not rank 0.  Sent per rank: the data, once.  Best over links.
-// The additions follow the canonical tree, which ends at rank 0.
+// The additions follow the canonical tree, which ends at rank 0, and sums travel as partials: every dtype keeps the bits of one pass.
 Schedule binomial_reduce(Place me) {
   Builder plan(Collective::reduce, "binomial", me);
   if (me.ranks == 1) {
     plan.reduce_peers(input(0), input(0), output(0));
     return plan.finish();
   }
-  const ChunkRef sum = me.rank == 0 && is_root(me) ? output(0) : scratch(0);
-  plan.contribute(input(0), sum);
-  int block = 1;
-  for (; block < me.ranks && me.rank % (2 * block) == 0; block *= 2)
-    if (me.rank + block < me.ranks) plan.receive_reduce(me.rank + block, sum, 2 * block >= me.ranks ? Sum::complete : Sum::partial);
-  if (me.rank != 0) plan.send(me.rank - block, sum);
-  if (me.root != 0 && me.rank == 0) plan.send(me.root, sum);
-  if (me.root != 0 && is_root(me)) plan.receive(0, output(0));
+  plan.carry_partials();
+  plan.contribute(input(0), scratch(0));
+  add_to_first(plan, row_of_all(me), scratch(0));
+  if (me.root != 0 && me.rank == 0) plan.send(me.root, scratch(0));
+  if (me.root != 0 && is_root(me)) plan.receive(0, scratch(0));
+  if (is_root(me)) plan.copy(scratch(0), output(0));
   return plan.finish();
 }
 

@@ -1,9 +1,19 @@
 // scan and exscan: rank r gets the sum of the data of ranks 0 to r, or to r - 1.
+#include <numeric>
+#include <vector>
+
 #include "algorithms/algorithms.hpp"
 #include "schedule/builder.hpp"
 
 namespace unisono {
 namespace {
+
+// The ranks below me; with me those that a scan adds up.
+Combining of_lower_ranks(Builder& plan, int count) {
+  std::vector<int> ranks(static_cast<size_t>(count));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return {.team = plan.team(std::move(ranks)), .sum = Sum::partial};
+}
 
 // Everybody waits for everybody, not only for the ranks below: that is how rank 0 learns that its slots may be written
 // again. Nobody reads what the last rank gives.
@@ -22,7 +32,7 @@ void show_to_higher_ranks(Builder& plan, const Place& me) {
 Schedule direct_scan(Place me) {
   Builder plan(Collective::scan, "direct", me);
   show_to_higher_ranks(plan, me);
-  plan.reduce_up_to(input(0), stage(0), output(0));
+  plan.reduce_peers(input(0), stage(0), output(0), of_lower_ranks(plan, me.rank + 1));
   return plan.finish(/*stage_slots=*/1);
 }
 
@@ -32,7 +42,7 @@ Schedule direct_scan(Place me) {
 Schedule direct_exscan(Place me) {
   Builder plan(Collective::exscan, "direct", me);
   show_to_higher_ranks(plan, me);
-  if (me.rank > 0) plan.reduce_below(stage(0), output(0));
+  if (me.rank > 0) plan.reduce_peers(nothing, stage(0), output(0), of_lower_ranks(plan, me.rank));
   return plan.finish(/*stage_slots=*/1);
 }
 
@@ -42,7 +52,7 @@ Schedule direct_exscan(Place me) {
 Schedule chain_scan(Place me) {
   Builder plan(Collective::scan, "chain", me);
   if (me.ranks == 1) {
-    plan.reduce_up_to(input(0), input(0), output(0));
+    plan.reduce_peers(input(0), input(0), output(0), {.sum = Sum::partial});
     return plan.finish();
   }
   plan.contribute(input(0), output(0));
@@ -66,7 +76,7 @@ void collect_from_lower_ranks(Builder& plan, const Place& me) {
 Schedule collecting_scan(Place me) {
   Builder plan(Collective::scan, "collecting", me);
   collect_from_lower_ranks(plan, me);
-  plan.reduce_up_to(input(0), all_gathered, output(0));
+  plan.reduce_peers(input(0), all_gathered, output(0), of_lower_ranks(plan, me.rank + 1));
   return plan.finish();
 }
 
@@ -76,7 +86,7 @@ Schedule collecting_scan(Place me) {
 Schedule collecting_exscan(Place me) {
   Builder plan(Collective::exscan, "collecting", me);
   collect_from_lower_ranks(plan, me);
-  if (me.rank > 0) plan.reduce_below(all_gathered, output(0));
+  if (me.rank > 0) plan.reduce_peers(nothing, all_gathered, output(0), of_lower_ranks(plan, me.rank));
   return plan.finish();
 }
 

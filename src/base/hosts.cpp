@@ -74,17 +74,21 @@ Hosts::Hosts(std::span<const int> host_of_rank) {
   if (table.ranks.size() > 1) table_ = std::make_shared<const Table>(std::move(table));
 }
 
+Result<int> Hosts::ranks_in(std::string_view setting, std::string_view text) {
+  if (const std::optional<std::vector<int>> hosts = hosts_in(text)) return static_cast<int>(hosts->size());
+  return Status(ErrorCode::argument,
+                fmt::format("{}: \"{}\" is not a layout of hosts: 2,3 is two ranks on one host and three on the next, "
+                            "2x4 is two hosts of four, 0/1/0/1 names the host of each rank",
+                            setting, text));
+}
+
 Result<Hosts> Hosts::parse(std::string_view setting, std::string_view text, int ranks) {
-  const std::optional<std::vector<int>> hosts = hosts_in(text);
-  if (!hosts)
-    return Status(ErrorCode::argument,
-                  fmt::format("{}: \"{}\" is not a layout of hosts: 2,3 is two ranks on one host and three on the next, "
-                              "2x4 is two hosts of four, 0/1/0/1 names the host of each rank",
-                              setting, text));
-  if (static_cast<int>(hosts->size()) != ranks)
-    return Status(ErrorCode::argument, fmt::format("{}: \"{}\" makes {} rank{}, and there {} {}", setting, text, hosts->size(),
-                                                   hosts->size() == 1 ? "" : "s", ranks == 1 ? "is" : "are", ranks));
-  return Hosts(*hosts);
+  Result<int> made = ranks_in(setting, text);
+  if (!made.ok()) return made.status();
+  if (*made != ranks)
+    return Status(ErrorCode::argument, fmt::format("{}: \"{}\" makes {} rank{}, and there {} {}", setting, text, *made,
+                                                   *made == 1 ? "" : "s", ranks == 1 ? "is" : "are", ranks));
+  return Hosts(*hosts_in(text));
 }
 
 int Hosts::index_on_host(int rank) const {

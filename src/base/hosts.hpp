@@ -21,7 +21,10 @@ class Hosts {
   // Refused where it does not make up so many ranks, in a sentence that begins with the name of the setting.
   static Result<Hosts> parse(std::string_view setting, std::string_view text, int ranks);
 
+  static Result<int> ranks_in(std::string_view setting, std::string_view text);  // how many ranks a layout makes
+
   bool one() const { return !table_; }
+  int ranks() const { return table_ ? static_cast<int>(table_->host_of.size()) : 0; }  // 0 of one(), which goes for any number
   int count() const { return table_ ? static_cast<int>(table_->ranks.size()) : 1; }
   int of(int rank) const { return table_ ? table_->host_of[static_cast<size_t>(rank)] : 0; }
   bool share(int rank, int other) const { return of(rank) == of(other); }

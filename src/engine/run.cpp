@@ -22,14 +22,14 @@ bool uses_link(StepKind kind) {
 }
 
 bool reads_private_memory(const Step& step) {
-  return (step.kind == StepKind::read_peer || combines_ranks(step.kind)) && step.source.buffer != Buffer::stage &&
+  return (step.kind == StepKind::read_peer || step.kind == StepKind::reduce_peers) && step.source.buffer != Buffer::stage &&
          step.source.buffer != Buffer::gathered;
 }
 
 // No result is written, and nothing of a peer's is read, before everybody is known to be in this very call. A flag does not
 // say so: a rank that refused the call may have raised it in the next, and have staged nothing in this one.
 bool needs_everybody(const Step& step) {
-  return step.target.buffer == Buffer::output || step.kind == StepKind::read_peer || combines_ranks(step.kind);
+  return step.target.buffer == Buffer::output || step.kind == StepKind::read_peer || step.kind == StepKind::reduce_peers;
 }
 
 // Whoever gives a call up, because another member died for example or because it leaves, returns to its caller, who may then
@@ -56,6 +56,8 @@ Status Run::prepare(const Call& call, const Assignment& assignment) {
   const Schedule& schedule = *assignment.schedule;
   if (schedule.stage_slots > 0) RETURN_IF_ERROR(lanes_.ensure_tiles(arena_));
   uses_links_ = reads_peers_ = false;
+  const Reduction reduction = call.reduction(lanes_.members());
+  widened_ = schedule.partials ? element_bytes(of_partials(reduction).dtype) / element_bytes(call.dtype) : 1;
   int64_t longest = call.splits ? call.splits->longest() : 0;  // everybody's: all ranks take as many tiles
   for (const Step& step : schedule.steps) {
     uses_links_ |= uses_link(step.kind);
@@ -148,9 +150,7 @@ bool Run::perform(const Step& step, int64_t tile) {
     case StepKind::publish: publish(step.flag, tile); return true;
     case StepKind::await: return await_flags(step, tile);
     case StepKind::read_peer: return read_peer(step, tile);
-    case StepKind::reduce_peers:
-    case StepKind::reduce_up_to:
-    case StepKind::reduce_below: return reduce_peers(step, tile);
+    case StepKind::reduce_peers: return reduce_peers(step, tile);
     case StepKind::send: send(step, tile); return true;
     case StepKind::receive:
     case StepKind::receive_reduce: return receive(step, tile);
@@ -167,7 +167,7 @@ int64_t Run::chunk_bytes(ChunkRef ref) const {
     return chunk_of(*call_, ref.buffer, ref.chunk, {assignment_.schedule->chunks, lanes_.members()}).bytes;
   if (ref.buffer == Buffer::gathered) ref = {Buffer::scratch, own_chunk(*assignment_.schedule)};
   if (ref.buffer == Buffer::scratch)
-    return chunk_of(*call_, Buffer::input, ref.chunk, {assignment_.schedule->chunks, lanes_.members()}).bytes;
+    return chunk_bytes(input_like(*assignment_.schedule, ref.chunk)) * widened_;
   return 0;
 }
 
@@ -197,9 +197,9 @@ void Run::publish(int flag, int64_t tile) {
 
 bool Run::await_flags(const Step& step, int64_t tile) {
   const uint64_t wanted = make_word(call_of(word_), static_cast<uint32_t>(tile + 1));
-  const int first = step.peer == everyone ? 0 : step.peer;
-  const int last = step.peer == everyone ? lanes_.members() - 1 : step.peer;
-  for (int peer = first; peer <= last; ++peer) {
+  const Team team(*assignment_.schedule, step);
+  for (int index = 0; index < team.size(); ++index) {
+    const int peer = team[index];
     if (peer == lanes_.me()) continue;
     if (!at_least(lanes_.control(peer).flags[step.flag].load(std::memory_order_acquire), wanted)) return false;
   }
@@ -262,27 +262,24 @@ bool Run::read_private(int peer, std::byte* target, uint64_t address, int64_t by
   return false;
 }
 
-std::span<const void*> Run::sources_of(const Step& step) {
-  return std::span(sources_).first(static_cast<size_t>(combined_ranks(step.kind, lanes_.me(), lanes_.members())));
-}
-
 bool Run::reduce_peers(const Step& step, int64_t tile) {
   if (reads_private_memory(step)) return reduce_private_memory(step, tile);
   const bool staged_too = fused_with_next(step, tile) && shown_output_ == 0;
   std::byte* second = staged_too ? place(step_at(done_steps(tile) + 1).target, tile).data : nullptr;
   Stretch target = place(step.target, tile);
-  const Stretch own = step.kind == StepKind::reduce_below ? target : place(step.own, tile);
-  const std::span<const void*> sources = sources_of(step);
+  const Stretch own = step.own.buffer == Buffer::none ? target : place(step.own, tile);
+  const Team team(*assignment_.schedule, step);
+  const std::span<const void*> sources = std::span(sources_).first(static_cast<size_t>(team.size()));
   const std::span<Stretch> stretches = std::span(stretches_).first(sources.size());
   const int64_t length = std::min(own.bytes, target.bytes);
-  for (int peer = 0; peer < static_cast<int>(sources.size()) && length > 0; ++peer)
-    stretches[static_cast<size_t>(peer)] = peer == lanes_.me()                      ? own
-                                           : step.source.buffer == Buffer::gathered ? place(gathered(peer), tile)
-                                                                                    : source_at(step, peer, tile);
+  for (int index = 0; index < team.size() && length > 0; ++index)
+    stretches[static_cast<size_t>(index)] = team[index] == lanes_.me()               ? own
+                                            : step.source.buffer == Buffer::gathered ? place(gathered(team[index]), tile)
+                                                                                     : source_at(step, team[index], tile);
   for (int64_t done = 0, bytes = 0; done < length; done += bytes) {  // what lies in a row everywhere
     bytes = std::min(target.here, length - done);
     for (const Stretch& stretch : stretches) bytes = std::min(bytes, stretch.here);
-    for (size_t peer = 0; peer < sources.size(); ++peer) sources[peer] = stretches[peer].data;
+    for (size_t index = 0; index < sources.size(); ++index) sources[index] = stretches[index].data;
     reduce(call_->reduction(lanes_.members()), {.target = target.data,
                                                 .second_target = second ? second + done : nullptr,
                                                 .sources = sources,
@@ -297,12 +294,13 @@ bool Run::reduce_peers(const Step& step, int64_t tile) {
 
 // Reads every peer's chunk a cacheful at a time and adds it from there.
 bool Run::reduce_private_memory(const Step& step, int64_t tile) {
-  const Stretch target = place(step.target, tile), own = step.kind == StepKind::reduce_below ? target : place(step.own, tile);
-  const std::span<const void*> sources = sources_of(step);
-  const int combined = static_cast<int>(sources.size());
+  const Stretch target = place(step.target, tile), own = step.own.buffer == Buffer::none ? target : place(step.own, tile);
+  const Team team(*assignment_.schedule, step);
+  const std::span<const void*> sources = std::span(sources_).first(static_cast<size_t>(team.size()));
   for (int64_t done = 0; done < own.bytes; done += landing_bytes) {
     const int64_t bytes = std::min(landing_bytes, own.bytes - done);
-    for (int peer = 0; peer < combined; ++peer) {
+    for (int index = 0; index < team.size(); ++index) {
+      const int peer = team[index];
       if (peer == lanes_.me()) continue;
       const uint64_t address = peer_address(step, peer, own.bytes);
       if (address == 0) return false;
@@ -313,8 +311,8 @@ bool Run::reduce_private_memory(const Step& step, int64_t tile) {
       if (!read) read = landing;
     }
     in_step(own.from(done, bytes), target.from(done, bytes), [&](const std::byte* mine, std::byte* to, int64_t at, int64_t length) {
-      for (int peer = 0; peer < combined; ++peer)
-        sources[static_cast<size_t>(peer)] = peer == lanes_.me() ? mine : read_[static_cast<size_t>(peer)] + at;
+      for (int index = 0; index < team.size(); ++index)
+        sources[static_cast<size_t>(index)] = team[index] == lanes_.me() ? mine : read_[static_cast<size_t>(team[index])] + at;
       reduce(call_->reduction(lanes_.members()), {.target = to,
                                                   .sources = sources,
                                                   .count = length / element_bytes(call_->dtype),

@@ -114,7 +114,6 @@ class Run {
   void publish(int flag, int64_t tile);
   bool read_peer(const Step& step, int64_t tile);
   bool read_private(int peer, std::byte* target, uint64_t address, int64_t bytes);
-  std::span<const void*> sources_of(const Step& step);
   bool reduce_peers(const Step& step, int64_t tile);
   bool reduce_private_memory(const Step& step, int64_t tile);
   void send(const Step& step, int64_t tile);
@@ -131,6 +130,9 @@ class Run {
   bool progress_sends();
   bool is_being_sent(const Stretch& target) const;
   void copy(const Step& step, int64_t tile);
+  bool is_partial(ChunkRef ref) const { return widened_ > 1 && ref.buffer == Buffer::scratch; }
+  Reduction reduction_at(ChunkRef ref) const;  // of what lies there
+  void convert(const Step& step, Stretch narrow_side, std::byte* wide);
   bool fused_with_next(const Step& step, int64_t tile) const;
   const Step& step_at(int64_t index) const { return assignment_.schedule->steps[static_cast<size_t>(index)]; }
   int64_t& done_steps(int64_t tile) { return done_steps_[tile % max_window]; }
@@ -146,6 +148,7 @@ class Run {
   int64_t slot_bytes_ = 0;
   int64_t oldest_ = 0;      // the first tile that is not finished
   bool uses_links_ = false;
+  int64_t widened_ = 1;  // how many times as long a partial is as what it was made of
   uint64_t shown_input_ = 0, shown_output_ = 0;  // as peers see them; 0: staged
   std::vector<ShownSpan> shown_spans_;           // of those that are lists
   std::vector<Layout> lists_;                    // by peer, input and output: what it shows, as this rank sees it; empty: not read

@@ -66,11 +66,12 @@ bool Run::gathers_whole_chunks(const Step& step) const {
 void Run::add_received(const Step& step, std::byte* at, const std::byte* data, int64_t bytes) {
   const void* peer_first[] = {data, at};
   const void* mine_first[] = {at, data};
-  reduce(call_->reduction(lanes_.members()), {.target = at,
-                                              .sources = step.peer < lanes_.me() ? peer_first : mine_first,
-                                              .count = bytes / element_bytes(call_->dtype),
-                                              .contributions = false,
-                                              .complete = step.completes});
+  const Reduction reduction = reduction_at(step.target);
+  reduce(reduction, {.target = at,
+                     .sources = step.peer < lanes_.me() ? peer_first : mine_first,
+                     .count = bytes / element_bytes(reduction.dtype),
+                     .contributions = false,
+                     .complete = step.completes});
 }
 
 // What a step does with bytes that have come from its peer.
@@ -86,7 +87,7 @@ void Run::put(const Step& step, Stretch target, const std::byte* data, int64_t b
 
 // What lies at the other end of a channel is believed only where it can be.
 bool Run::fits(const Step& step, int64_t bytes, const Stretch& target, int64_t received) {
-  if (bytes <= target.bytes - received && bytes % element_bytes(call_->dtype) == 0 && (bytes > 0 || target.bytes == 0)) return true;
+  if (bytes <= target.bytes - received && bytes % (element_bytes(call_->dtype) * (is_partial(step.target) ? widened_ : 1)) == 0 && (bytes > 0 || target.bytes == 0)) return true;
   const int rank = lanes_.member(step.peer).rank;
   failure_ = {ErrorCode::protocol, fmt::format("rank {} sent {} bytes where {} were awaited", rank, bytes, target.bytes - received), rank};
   return false;
@@ -199,10 +200,28 @@ void Run::abandon() {
   router_.drop_unfinished();
 }
 
+Reduction Run::reduction_at(ChunkRef ref) const {
+  const Reduction reduction = call_->reduction(lanes_.members());
+  return is_partial(ref) ? of_partials(reduction) : reduction;
+}
+
+// Partials lie in a row, and the other side from span to span.
+void Run::convert(const Step& step, Stretch narrow_side, std::byte* wide) {
+  const Reduction reduction = call_->reduction(lanes_.members());
+  for (; narrow_side.bytes > 0; narrow_side.drop(narrow_side.here)) {
+    const int64_t count = narrow_side.here / element_bytes(call_->dtype);
+    if (is_partial(step.target)) widen(reduction, wide, narrow_side.data, count);
+    else narrow(reduction, narrow_side.data, wide, count);
+    wide += narrow_side.here * widened_;
+  }
+}
+
 void Run::copy(const Step& step, int64_t tile) {
   const Stretch source = place(step.source, tile), target = place(step.target, tile);
-  const Reduction reduction = call_->reduction(lanes_.members());
-  const int64_t element = element_bytes(call_->dtype);
+  if (is_partial(step.target) != is_partial(step.source))
+    return is_partial(step.target) ? convert(step, source, target.data) : convert(step, target, source.data);
+  const Reduction reduction = reduction_at(step.target);
+  const int64_t element = element_bytes(reduction.dtype);
   if (step.kind == StepKind::reduce) {
     return in_step(source, target, [&](const std::byte* from, std::byte* to, int64_t, int64_t bytes) {
       const void* sources[] = {to, from};

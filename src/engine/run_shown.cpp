@@ -61,7 +61,8 @@ void Run::choose_what_to_show() {
   shown_input_ = shown_output_ = 0;
   shown_spans_.clear();
   const Schedule& schedule = *assignment_.schedule;
-  if (schedule.stage_slots == 0 || uses_links_) return;
+  // Whoever shows something waits until everybody has taken it, which nobody can see of a rank on another host.
+  if (schedule.stage_slots == 0 || uses_links_ || !schedule.place.hosts.one()) return;
   bool stages_input = false, stages_output = false;
   for (const Step& step : schedule.steps) {
     stages_input |= stages(step, Buffer::input);

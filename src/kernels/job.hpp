@@ -1,5 +1,5 @@
 // What passes between kernels.cpp and the vector code: one Job, the names of the lanes, and the families of kernels,
-// which are in sums.cpp, products.cpp, orders.cpp and bits.cpp. Nothing here depends on the instruction set.
+// which are in sums.cpp, products.cpp, orders.cpp, bits.cpp and conversions.cpp. Nothing here depends on the instruction set.
 #pragma once
 
 #include <cstddef>
@@ -52,5 +52,7 @@ Kernel max_kernel(Lane lane);
 Kernel and_kernel(Lane lane);
 Kernel or_kernel(Lane lane);
 Kernel xor_kernel(Lane lane);
+Kernel widening_kernel(Lane lane);   // small floats to float32, multiplied by `factor`
+Kernel narrowing_kernel(Lane lane);  // and back
 
 }  // namespace unisono

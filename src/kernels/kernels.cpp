@@ -197,6 +197,28 @@ bool rounds_partials(DType dtype) {
   return lane == Lane::e4m3 || lane == Lane::e5m2 || lane == Lane::f16 || lane == Lane::bf16;
 }
 
+Reduction of_partials(const Reduction& reduction) {
+  Reduction wide = reduction;
+  if (reduction.op.kind != ReduceKind::user && rounds_partials(reduction.dtype)) wide.dtype = DType::float32;
+  return wide;
+}
+
+void widen(const Reduction& reduction, void* target, const void* source, int64_t count) {
+  if (of_partials(reduction) == reduction)
+    return reduce(reduction, {.target = target, .sources = {&source, 1}, .count = count, .complete = false});
+  const double factor = reduction.op.kind == ReduceKind::premul_sum ? reduction.op.factor : 1.0;
+  widening_kernel(row_of(reduction.dtype).sum.lane)(
+      {.target = target, .sources = {&source, 1}, .count = static_cast<size_t>(count), .factor = factor});
+}
+
+void narrow(const Reduction& reduction, void* target, const void* source, int64_t count) {
+  if (of_partials(reduction) == reduction) {
+    std::memcpy(target, source, static_cast<size_t>(count * element_bytes(reduction.dtype)));
+    return;
+  }
+  narrowing_kernel(row_of(reduction.dtype).sum.lane)({.target = target, .sources = {&source, 1}, .count = static_cast<size_t>(count)});
+}
+
 Status check_reduction(const Reduction& reduction) {
   const ReduceKind kind = reduction.op.kind;
   if (static_cast<size_t>(kind) >= all_reduce_kinds().size() || element_bytes(reduction.dtype) == 0)

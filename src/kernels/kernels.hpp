@@ -53,6 +53,13 @@ bool depends_on_order(const Reduction& reduction);
 // Whether they do even by the same tree, where a partial result is written down on the way: 8- and 16-bit floats.
 bool rounds_partials(DType dtype);
 
+// What partial results are held in where they travel between additions, so that nothing is rounded on the way: float32 for such floats,
+// else the dtype itself, and so for reductions of the user's. The reduction of partial results is the same one of that dtype.
+Reduction of_partials(const Reduction& reduction);
+// A contribution as a partial result, and a result of partial ones as it is given to the user; each for `count` elements.
+void widen(const Reduction& reduction, void* target, const void* source, int64_t count);
+void narrow(const Reduction& reduction, void* target, const void* source, int64_t count);
+
 // Pointers need no alignment. A reduction of the user's may throw, an Error then. `reduction` has passed check_reduction.
 void reduce(const Reduction& reduction, const Operands& operands);
 

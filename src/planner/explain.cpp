@@ -19,7 +19,7 @@ constexpr int most_ranks_costed = 256;  // more would take longer than anybody w
 std::vector<Schedule> schedules_of(const Algorithm& algorithm, const Query& query) {
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < query.ranks; ++rank)
-    schedules.push_back(algorithm.generate({rank, query.ranks, query.root}));
+    schedules.push_back(algorithm.generate({rank, query.ranks, query.root, query.hosts}));
   return schedules;
 }
 
@@ -33,6 +33,7 @@ std::string cost_text(const Cost& cost) {
   std::string text = fmt::format("{}, {} round{}", time_text(cost.time_ns), cost.rounds, cost.rounds == 1 ? "" : "s");
   if (cost.read_bytes > 0) text += fmt::format(", the busiest rank reads {}", readable_size(cost.read_bytes));
   if (cost.sent_bytes > 0) text += fmt::format(", the busiest rank sends {}", readable_size(cost.sent_bytes));
+  if (cost.link_bytes > cost.sent_bytes) text += fmt::format(", the busiest host {}", readable_size(cost.link_bytes));
   return text;
 }
 
@@ -53,10 +54,10 @@ std::string predicted(const Algorithm& algorithm, const ExplainRequest& request)
 std::string situation_text(const Query& query) {
   std::string text = fmt::format("{} of {} among {} rank{}", name_of(query.collective), readable_size(query.bytes),
                                  query.ranks, query.ranks == 1 ? "" : "s");
+  if (!query.hosts.one()) text += fmt::format(" on hosts {}", query.hosts.text());
   if (has_root(query.collective)) text += fmt::format(", root {}", query.root);
   if (query.crowded) text += ", more ranks than cores";
-  if (query.peer_reads) text += ", peer reads permitted";
-  if (!query.neighbours) text += ", over links";
+  if (query.peer_reads && query.hosts.one()) text += ", peer reads permitted";
   if (query.order == Order::tree && adds(query.collective)) text += ", reproducible";
   return text;
 }
@@ -78,7 +79,7 @@ std::string steps_text(const Algorithm& algorithm, const Query& query) {
   if (static_cast<int>(shown.size()) < query.ranks)
     text += fmt::format("\n{} of {} ranks are shown.\n", shown.size(), query.ranks);
   for (int rank : shown) {
-    const Place place{rank, query.ranks, query.root};
+    const Place place{rank, query.ranks, query.root, query.hosts};
     text += "\n" + (algorithm.path == Path::schedule ? text_of(algorithm.generate(place)) : text_by_hand(algorithm, place));
   }
   return text;
@@ -89,10 +90,11 @@ std::string alternatives_text(const Algorithm& chosen, const ExplainRequest& req
   for (const Algorithm& algorithm : catalogue()) {
     if (algorithm.collective != chosen.collective || &algorithm == &chosen) continue;
     const bool fits = shown_bytes(request.query) <= capacity_of(algorithm.path);
-    text +=
-        fmt::format("  {:16} {}\n", algorithm.name,
-                    fits ? predicted(algorithm, request)
-                         : fmt::format("holds at most {} of each rank", readable_size(capacity_of(algorithm.path))));
+    const std::string_view obstacle = obstacle_to(algorithm, request.query);
+    text += fmt::format("  {:16} {}\n", algorithm.name,
+                        !obstacle.empty() ? std::string(obstacle)
+                        : fits            ? predicted(algorithm, request)
+                                          : fmt::format("holds at most {} of each rank", readable_size(capacity_of(algorithm.path))));
   }
   return text;
 }

@@ -18,8 +18,9 @@ constexpr int64_t cache_line_bytes = 64;  // tiles are whole cache lines, and so
 Need available_to(const Query& query) {
   const bool alone = query.ranks == 1;  // there is nobody to reach
   Need available = Need::links;
-  if (alone || query.neighbours) available = available | Need::peer_memory;
-  if (!query.coalesced && (alone || (query.neighbours && query.peer_reads))) available = available | Need::peer_reads;
+  if (alone || query.hosts.one()) available = available | Need::peer_memory;
+  if (alone || (!query.hosts.one() && query.hosts.count() < query.ranks)) available = available | Need::host_memory;
+  if (!query.coalesced && (alone || (query.hosts.one() && query.peer_reads))) available = available | Need::peer_reads;
   return available;
 }
 
@@ -41,6 +42,15 @@ bool applies(When when, const Query& query) {
 
 }  // namespace
 
+std::string_view obstacle_to(const Algorithm& algorithm, const Query& query) {
+  const Need available = available_to(query);
+  const auto lacks = [&](Need need) { return includes(algorithm.need, need) && !includes(available, need); };
+  if (lacks(Need::peer_memory)) return "needs all ranks on one host";
+  if (lacks(Need::host_memory)) return "needs several hosts, at least one of which has several ranks";
+  if (lacks(Need::peer_reads)) return "reads the peers' own memory, which is not permitted here";
+  return "";
+}
+
 Planner::Planner(PlannerRules rules) : rules_(std::move(rules)) {
   for (const Override& rule : rules_.overrides) choices_.push_back({rule.collective, rule.algorithm, rule.text});
   for (const Rule& rule : all_rules()) {
@@ -59,10 +69,10 @@ Result<const Plan*> Planner::plan(const Query& query) {
   const Result<int> choice = choose(query);
   if (!choice.ok()) return choice.status();
   const int root = has_root(query.collective) ? query.root : 0;
-  const PlanKey key{choice.value(), query.ranks, query.rank, root, query.set_bytes, query.crowded, query.order};
+  const PlanKey key{choice.value(), query.ranks, query.rank, root, query.set_bytes, query.crowded, query.order, query.hosts};
   auto found = plans_.find(key);
   if (found == plans_.end()) {
-    const Place place{query.rank, query.ranks, root};
+    const Place place{query.rank, query.ranks, root, query.hosts};
     found = plans_.emplace(key, make(choices_[choice.value()], query, place)).first;
   }
   last_query_ = query;
@@ -104,10 +114,8 @@ Status Planner::check_possible(const Override& rule, const Query& query) const {
     reason = fmt::format("each rank shows {} here and {} holds at most {}; give it a range, as in {}:0-{}={}",
                          readable_size(bytes), algorithm.name, readable_size(capacity), name_of(rule.collective),
                          format_size(capacity), algorithm.name);
-  else if (includes(algorithm.need, Need::peer_memory) && !query.neighbours)
-    reason = fmt::format("{} needs all ranks on one host", algorithm.name);
-  else if (!includes(available_to(query), algorithm.need))
-    reason = fmt::format("{} reads the peers' own memory, which is not permitted here", algorithm.name);
+  else if (const std::string_view obstacle = obstacle_to(algorithm, query); !obstacle.empty())
+    reason = fmt::format("{} {}", algorithm.name, obstacle);
   else if (algorithm.order > query.order)
     reason = fmt::format("{} {}, and {}", algorithm.name, order_text(algorithm.order),
                          "this reduction is not commutative or has to be reproducible (UNISONO_REPRODUCIBLE)");
@@ -127,7 +135,8 @@ Plan Planner::make(const Choice& choice, const Query& query, const Place& place)
   }
   const uint64_t tiling = hash_combine(static_cast<uint64_t>(plan.tile_bytes), static_cast<uint64_t>(plan.window));
   const uint64_t order = adds(query.collective) ? static_cast<uint64_t>(query.order) : 0;
-  plan.agreement = static_cast<uint32_t>(hash_combine(hash_text(plan.algorithm->name), tiling + order));
+  const uint64_t hosts = query.hosts.one() ? 0 : hash_text(query.hosts.text());
+  plan.agreement = static_cast<uint32_t>(hash_combine(hash_text(plan.algorithm->name), tiling + order + hosts));
   return plan;
 }
 

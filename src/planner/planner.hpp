@@ -24,10 +24,13 @@ struct Plan {
   int64_t tile_bytes = 0;  // of one slot; 0 on the hand-written paths
   int window = 1;          // tiles in flight
   std::string_view why;    // the rule's reason, or the override as it was written
-  uint32_t agreement = 0;  // a hash of algorithm, tiling and the order that was asked for
+  uint32_t agreement = 0;  // a hash of algorithm, tiling, hosts and the order that was asked for
 
   uint32_t fingerprint() const { return agreement; }  // what all ranks have to agree on
 };
+
+// What keeps an algorithm from working among these ranks, as the end of a sentence about it; empty where nothing does.
+std::string_view obstacle_to(const Algorithm& algorithm, const Query& query);
 
 // Owned by one group and asked under its runner token: nothing here is synchronised.
 class Planner {
@@ -53,6 +56,7 @@ class Planner {
     int64_t set_bytes;
     bool crowded;
     Order order;
+    Hosts hosts;
     bool operator==(const PlanKey&) const = default;
   };
   struct ScheduleKey {

@@ -20,8 +20,7 @@ struct Query {
   bool crowded = false;         // more ranks than usable cores
   bool peer_reads = false;      // ranks may read each other's own memory
   bool coalesced = false;       // the data lies in many places, which peers do not know: no algorithm that reads there is chosen
-  bool neighbours = true;       // all ranks have each other's lanes mapped; otherwise they have links
-  Hosts hosts = {};             // who has whose
+  Hosts hosts = {};             // ranks of one host have each other's lanes mapped; all have links
   Order order = Order::own;     // reductions: how strict the order of additions has to be
   int64_t set_bytes = 128_KiB;  // what one slot set of a lane holds: all slots of a tile have to fit
 

@@ -18,6 +18,8 @@ constexpr std::string_view why_two_shot = "each byte is staged once each way, wh
 constexpr std::string_view why_peer_reads = "few ranks may read each other's own memory here, which beats staging at this size";
 constexpr std::string_view why_alone = "with two ranks there are no additions to share out";
 constexpr std::string_view why_shared = "the additions are shared out among the ranks";
+constexpr std::string_view why_hosts = "several hosts, and ranks that share one: memory within a host, and between hosts every byte as often as there are hosts";
+constexpr std::string_view why_halving = "over links, data of middling size: few rounds, and as few bytes as a ring";
 constexpr std::string_view why_doubling = "over links, little data: fewest rounds";
 constexpr std::string_view why_exact = "over links, in one pass at the owner: the bits do not depend on what travels";
 constexpr std::string_view why_links = "over links, one round, or as few as there are ranks to pass";
@@ -34,7 +36,9 @@ constexpr Rule rules[] = {
     {all_reduce,     4_MiB - 1,   When::always,  any,  "two_shot",        why_two_shot},
     {all_reduce,     16_MiB,      When::roomy,   4,    "two_shot_direct", why_peer_reads},
     {all_reduce,     unlimited,   When::always,  any,  "two_shot",        why_two_shot},
+    {all_reduce,     unlimited,   When::always,  any,  "hierarchy",       why_hosts},
     {all_reduce,     32_KiB,      When::always,  any,  "doubling",        why_doubling},
+    {all_reduce,     1_MiB,       When::always,  any,  "halving",         why_halving},
     {all_reduce,     unlimited,   When::always,  any,  "ring",            why_ring},
     {all_reduce,     unlimited,   When::always,  any,  "collecting",      why_exact},
 
@@ -42,6 +46,7 @@ constexpr Rule rules[] = {
     {all_gather,     combine,     When::crowded, any,  "combine",         why_combine},
     {all_gather,     16_MiB,      When::roomy,   2,    "direct_read",     why_peer_reads},
     {all_gather,     unlimited,   When::always,  any,  "direct",          why_direct},
+    {all_gather,     unlimited,   When::always,  any,  "hierarchy",       why_hosts},
     {all_gather,     32_KiB,      When::always,  any,  "bruck",           why_doubling},
     {all_gather,     unlimited,   When::always,  any,  "ring",            why_ring},
 
@@ -49,6 +54,7 @@ constexpr Rule rules[] = {
     {reduce_scatter, combine,     When::crowded, any,  "combine",         why_combine},
     {reduce_scatter, unlimited,   When::roomy,   2,    "direct_read",     why_peer_reads},
     {reduce_scatter, unlimited,   When::always,  any,  "direct",          why_direct},
+    {reduce_scatter, unlimited,   When::always,  any,  "hierarchy",       why_hosts},
     {reduce_scatter, 32_KiB,      When::always,  any,  "pairwise",        why_links},
     {reduce_scatter, unlimited,   When::always,  any,  "ring",            why_ring},
     {reduce_scatter, unlimited,   When::always,  any,  "collecting",      why_exact},
@@ -57,44 +63,52 @@ constexpr Rule rules[] = {
     {reduce,         combine,     When::crowded, any,  "combine",         why_combine},
     {reduce,         unlimited,   When::always,  2,    "direct",          why_alone},
     {reduce,         unlimited,   When::always,  any,  "two_shot",        why_shared},
+    {reduce,         unlimited,   When::always,  any,  "hierarchy",       why_hosts},
     {reduce,         unlimited,   When::always,  any,  "binomial",        why_doubling},
     {reduce,         unlimited,   When::always,  any,  "collecting",      why_exact},
 
     {scatter,        slot,        When::roomy,   any,  "slot",            why_slot},
     {scatter,        combine,     When::crowded, any,  "combine",         why_combine},
     {scatter,        unlimited,   When::always,  any,  "direct",          why_direct},
+    {scatter,        unlimited,   When::always,  any,  "hierarchy",       why_hosts},
     {scatter,        unlimited,   When::always,  any,  "linear",          why_links},
 
     {gather,         slot,        When::roomy,   any,  "slot",            why_slot},
     {gather,         combine,     When::crowded, any,  "combine",         why_combine},
     {gather,         unlimited,   When::always,  any,  "direct",          why_direct},
+    {gather,         unlimited,   When::always,  any,  "hierarchy",       why_hosts},
     {gather,         unlimited,   When::always,  any,  "linear",          why_links},
 
     {broadcast,      slot,        When::roomy,   any,  "slot",            why_slot},
     {broadcast,      combine,     When::crowded, any,  "combine",         why_combine},
     {broadcast,      unlimited,   When::always,  any,  "direct",          why_direct},
+    {broadcast,      unlimited,   When::always,  any,  "hierarchy",       why_hosts},
     {broadcast,      32_KiB,      When::always,  any,  "binomial",        why_doubling},
     {broadcast,      unlimited,   When::always,  any,  "chain",           why_ring},
 
     {all_to_all,     slot,        When::roomy,   any,  "slot",            why_slot},
     {all_to_all,     combine,     When::crowded, any,  "combine",         why_combine},
     {all_to_all,     unlimited,   When::always,  any,  "direct",          why_direct},
+    {all_to_all,     unlimited,   When::always,  any,  "hierarchy",       why_hosts},
     {all_to_all,     unlimited,   When::always,  any,  "pairwise",        why_links},
 
     {scan,           slot,        When::roomy,   any,  "slot",            why_slot},
     {scan,           combine,     When::crowded, any,  "combine",         why_combine},
     {scan,           unlimited,   When::always,  any,  "direct",          why_direct},
+    {scan,           unlimited,   When::always,  any,  "hierarchy",       why_hosts},
     {scan,           unlimited,   When::always,  any,  "chain",           why_links},
     {scan,           unlimited,   When::always,  any,  "collecting",      why_exact},
 
     {exscan,         slot,        When::roomy,   any,  "slot",            why_slot},
     {exscan,         combine,     When::crowded, any,  "combine",         why_combine},
     {exscan,         unlimited,   When::always,  any,  "direct",          why_direct},
+    {exscan,         unlimited,   When::always,  any,  "hierarchy",       why_hosts},
     {exscan,         unlimited,   When::always,  any,  "chain",           why_links},
     {exscan,         unlimited,   When::always,  any,  "collecting",      why_exact},
 
     {barrier,        unlimited,   When::roomy,   any,  "slot",            why_slot},
     {barrier,        unlimited,   When::crowded, any,  "combine",         why_combine},
+    {barrier,        unlimited,   When::always,  any,  "hierarchy",       why_hosts},
     {barrier,        unlimited,   When::always,  any,  "dissemination",   why_doubling},
 };
 // clang-format on

@@ -57,20 +57,29 @@ void Builder::publish(int flag) { add({.kind = StepKind::publish, .flag = flag})
 
 void Builder::await(int peer, int flag) { add({.kind = StepKind::await, .peer = peer, .flag = flag}); }
 
+void Builder::await_team(int team, int flag) { add({.kind = StepKind::await, .team = team, .flag = flag}); }
+
 void Builder::read_peer(int peer, ChunkRef source, ChunkRef target) {
   add({.kind = StepKind::read_peer, .peer = peer, .source = source, .target = target});
 }
 
-void Builder::reduce_peers(ChunkRef own, ChunkRef source, ChunkRef target) {
-  add({.kind = StepKind::reduce_peers, .source = source, .own = own, .target = target, .scales = true, .completes = true});
+void Builder::reduce_peers(ChunkRef own, ChunkRef source, ChunkRef target, Combining how) {
+  add({.kind = StepKind::reduce_peers,
+       .team = how.team,
+       .source = source,
+       .own = own,
+       .target = target,
+       .scales = how.scales,
+       .completes = how.sum == Sum::complete});
 }
 
-void Builder::reduce_up_to(ChunkRef own, ChunkRef source, ChunkRef target) {
-  add({.kind = StepKind::reduce_up_to, .source = source, .own = own, .target = target, .scales = true});
-}
-
-void Builder::reduce_below(ChunkRef source, ChunkRef target) {
-  add({.kind = StepKind::reduce_below, .source = source, .target = target, .scales = true});
+int Builder::team(std::vector<int> ranks) {
+  if (static_cast<int>(ranks.size()) == schedule_.place.ranks) return everyone;
+  std::vector<std::vector<int>>& teams = schedule_.teams;
+  const auto known = std::ranges::find(teams, ranks);
+  const auto number = static_cast<int>(known - teams.begin());
+  if (known == teams.end()) teams.push_back(std::move(ranks));
+  return number;
 }
 
 Schedule Builder::finish(int stage_slots) {

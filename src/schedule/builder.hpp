@@ -9,6 +9,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "schedule/schedule.hpp"
 
@@ -24,6 +25,13 @@ inline constexpr ChunkRef nothing{};  // what a message without bytes carries: t
 
 enum class Sum { partial, complete };  // whether everybody's part is in it
 
+// How reduce_peers combines: of whom, whether what they show is as it was given, and what comes of it.
+struct Combining {
+  int team = everyone;
+  bool scales = true;
+  Sum sum = Sum::complete;
+};
+
 class Builder {
  public:
   Builder(Collective collective, std::string_view algorithm, Place place, int chunks = 1);
@@ -36,10 +44,14 @@ class Builder {
   void reduce(ChunkRef source, ChunkRef target, Sum sum = Sum::partial);
   void publish(int flag);
   void await(int peer, int flag);  // a rank, or `everyone`
+  void await_team(int team, int flag);
   void read_peer(int peer, ChunkRef source, ChunkRef target);
-  void reduce_peers(ChunkRef own, ChunkRef source, ChunkRef target);  // of what everybody gave: complete
-  void reduce_up_to(ChunkRef own, ChunkRef source, ChunkRef target);
-  void reduce_below(ChunkRef source, ChunkRef target);
+  void reduce_peers(ChunkRef own, ChunkRef source, ChunkRef target, Combining how = {});  // `own` is nothing where I am not in the team
+
+  void carry_partials() { schedule_.partials = true; }  // scratch holds what is not rounded before it is copied to the output
+
+  // The number of a team of these ranks, which ascend; `everyone` where they are all.
+  int team(std::vector<int> ranks);
 
   // Hands the schedule over. `stage_slots` is said here because it has to be the same on all ranks, also on those
   // that use fewer. A rank that is alone has nobody to show anything to: staging and flags are left out.

@@ -86,7 +86,7 @@ int chunk_count(const Schedule& schedule, Buffer buffer) {
 
 int length_class(const Schedule& schedule, ChunkRef chunk) {
   if (chunk.buffer == Buffer::none || chunk.buffer == Buffer::stage) return -1;
-  if (chunk.buffer == Buffer::scratch) chunk.buffer = Buffer::input;
+  if (chunk.buffer == Buffer::scratch) chunk = input_like(schedule, chunk.chunk);
   if (chunk.buffer == Buffer::gathered) chunk = {Buffer::input, own_chunk(schedule)};
   const Layout& layout = layout_of(schedule.collective);
   const int me = schedule.place.rank, ranks = schedule.place.ranks;
@@ -94,6 +94,11 @@ int length_class(const Schedule& schedule, ChunkRef chunk) {
     return chunk.buffer == Buffer::input ? me * ranks + chunk.chunk : chunk.chunk * ranks + me;
   const Cut cut = chunk.buffer == Buffer::input ? layout.input : layout.output;
   return cut == Cut::one ? me : chunk.chunk;
+}
+
+ChunkRef input_like(const Schedule& schedule, int scratch_chunk) {
+  const int inputs = chunk_count(schedule, Buffer::input);
+  return {Buffer::input, schedule.partials && inputs > 0 ? scratch_chunk % inputs : scratch_chunk};
 }
 
 int own_chunk(const Schedule& schedule) {

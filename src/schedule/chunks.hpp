@@ -15,6 +15,8 @@ int chunk_count(const Schedule& schedule, Buffer buffer);
 // length. -1 for stage, which takes any.
 int length_class(const Schedule& schedule, ChunkRef chunk);
 
+ChunkRef input_like(const Schedule& schedule, int scratch_chunk);  // the input chunk that a chunk of scratch is as long as
+
 // The input chunk that lies at the same address when the caller works in place.
 std::optional<ChunkRef> in_place_twin(const Schedule& schedule, int output_chunk);
 

@@ -1,4 +1,5 @@
-// Every rank has its own time; an await or a receive moves it to when the other side was ready. See cost.hpp.
+// Every rank has its own time; an await or a receive moves it to when the other side was ready. The rank whose time is least goes first, so
+// that ranks come to a link that they share in the order in which they would. See cost.hpp.
 #include "schedule/cost.hpp"
 
 #include <algorithm>
@@ -22,7 +23,8 @@ struct Moment {
 struct Walker {
   size_t step = 0;
   Moment now{0, 0};
-  double link_free_ns = 0;
+  bool blocked = false;  // since its last step was tried
+  double ring_free_ns = 0;
   double sent_bytes = 0, read_bytes = 0;
   std::array<Moment, max_flags> published;
 
@@ -31,10 +33,17 @@ struct Walker {
   }
 };
 
+// Of one host to the others.
+struct HostLink {
+  double out_free_ns = 0, in_free_ns = 0;
+  double sent_bytes = 0;
+};
+
 class Walk {
  public:
   Walk(std::span<const Schedule> all_ranks, double chunk_bytes, const CostModel& model)
-      : all_ranks_(all_ranks), bytes_(chunk_bytes), model_(model), walkers_(all_ranks.size()) {
+      : all_ranks_(all_ranks), bytes_(chunk_bytes), model_(model), hosts_(all_ranks[0].place.hosts),
+        walkers_(all_ranks.size()), links_(static_cast<size_t>(hosts_.count())) {
     Result<Messages> messages = match_messages(all_ranks);
     CHECK(messages.ok());
     messages_ = std::move(*messages);
@@ -42,12 +51,10 @@ class Walk {
   }
 
   Cost walk() {
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (size_t rank = 0; rank < walkers_.size(); ++rank)
-        while (walkers_[rank].step < all_ranks_[rank].steps.size() && perform(static_cast<int>(rank))) moved = true;
-    }
+    for (int rank = next(); rank >= 0; rank = next())
+      if (!perform(rank)) walkers_[static_cast<size_t>(rank)].blocked = true;
     Cost cost;
+    for (const HostLink& link : links_) cost.link_bytes = std::max<int64_t>(cost.link_bytes, std::llround(link.sent_bytes));
     for (size_t rank = 0; rank < walkers_.size(); ++rank) {
       const Walker& walker = walkers_[rank];
       CHECK(walker.step == all_ranks_[rank].steps.size());
@@ -60,6 +67,16 @@ class Walk {
   }
 
  private:
+  // The rank that can go on and whose time is least; -1 where none can.
+  int next() const {
+    int least = -1;
+    for (int rank = 0; rank < static_cast<int>(walkers_.size()); ++rank) {
+      if (walkers_[rank].blocked || walkers_[rank].step == all_ranks_[rank].steps.size()) continue;
+      if (least < 0 || walkers_[rank].now.time_ns < walkers_[least].now.time_ns) least = rank;
+    }
+    return least;
+  }
+
   // Performs the rank's next step; false while it has to wait.
   bool perform(int rank) {
     Walker& me = walkers_[rank];
@@ -82,6 +99,7 @@ class Walk {
         break;
       case StepKind::publish:
         me.published[step.flag] = me.now;
+        for (Walker& walker : walkers_) walker.blocked = false;
         break;
       case StepKind::await:
         if (!await(rank, step)) return false;
@@ -90,9 +108,7 @@ class Walk {
         read(me, 1);
         break;
       case StepKind::reduce_peers:
-      case StepKind::reduce_up_to:
-      case StepKind::reduce_below:
-        combine(me, step, rank);
+        combine(me, Team(all_ranks_[rank], step), step);
         break;
     }
     ++me.step;
@@ -104,29 +120,43 @@ class Walk {
     me.read_bytes += sources * bytes_;
   }
 
-  void combine(Walker& me, const Step& step, int rank) {
-    const double operands = combined_ranks(step.kind, rank, static_cast<int>(walkers_.size()));
-    if (step.source.buffer != Buffer::gathered) read(me, step.kind == StepKind::reduce_below ? operands : operands - 1);
+  void combine(Walker& me, const Team& team, const Step& step) {
+    const double operands = team.size(), own = step.own.buffer != Buffer::none;
+    if (step.source.buffer != Buffer::gathered) read(me, operands - own);
     // The first operand has to be moved even where there is nobody to add.
     me.now.time_ns += bytes_ * (operands > 1 ? (operands - 1) * model_.reduce_ns_per_byte : model_.copy_ns_per_byte);
   }
 
   void post(int rank) {
     Walker& me = walkers_[rank];
-    const double start_ns = std::max(me.now.time_ns, me.link_free_ns);
-    me.link_free_ns = start_ns + bytes_ * model_.link_ns_per_byte;
-    me.sent_bytes += bytes_;
-    arrivals_[message_of(rank)] = {me.link_free_ns + model_.link_ns, me.now.round};
+    const Step& step = all_ranks_[rank].steps[me.step];
+    const double bytes = step.source.buffer == Buffer::none ? 0 : bytes_;
+    me.sent_bytes += bytes;
+    arrivals_[message_of(rank)] = {hosts_.share(rank, step.peer) ? through_ring(me, bytes) : through_link(rank, step.peer, bytes), me.now.round};
+    walkers_[step.peer].blocked = false;
+  }
+
+  // Each returns when the message has arrived.
+  double through_ring(Walker& me, double bytes) {
+    me.ring_free_ns = std::max(me.now.time_ns, me.ring_free_ns) + bytes * model_.ring_ns_per_byte;
+    return me.ring_free_ns + model_.ring_ns;
+  }
+  double through_link(int from, int to, double bytes) {
+    HostLink &out = links_[static_cast<size_t>(hosts_.of(from))], &in = links_[static_cast<size_t>(hosts_.of(to))];
+    const double needed_ns = bytes * model_.link_ns_per_byte;
+    out.out_free_ns = std::max(walkers_[from].now.time_ns, out.out_free_ns) + needed_ns;
+    out.sent_bytes += bytes;
+    in.in_free_ns = std::max(out.out_free_ns, in.in_free_ns + needed_ns);  // it comes in while it goes out, unless another comes in
+    return in.in_free_ns + model_.link_ns;
   }
 
   bool await(int rank, const Step& step) {
-    const int ranks = static_cast<int>(walkers_.size());
-    const auto awaited = [&](int peer) { return step.peer == everyone ? peer != rank : peer == step.peer; };
-    for (int peer = 0; peer < ranks; ++peer)
-      if (awaited(peer) && !walkers_[peer].published[step.flag].happened()) return false;
-    for (int peer = 0; peer < ranks; ++peer) {
-      if (!awaited(peer)) continue;
-      const Moment& moment = walkers_[peer].published[step.flag];
+    const Team team(all_ranks_[rank], step);
+    for (int index = 0; index < team.size(); ++index)
+      if (team[index] != rank && !walkers_[team[index]].published[step.flag].happened()) return false;
+    for (int index = 0; index < team.size(); ++index) {
+      if (team[index] == rank) continue;
+      const Moment& moment = walkers_[team[index]].published[step.flag];
       walkers_[rank].wait_for({moment.time_ns + model_.flag_ns, moment.round});
     }
     return true;
@@ -137,9 +167,11 @@ class Walk {
   std::span<const Schedule> all_ranks_;
   double bytes_;  // of one chunk
   CostModel model_;
+  Hosts hosts_;
   Messages messages_;
   std::vector<Moment> arrivals_;  // per message
   std::vector<Walker> walkers_;
+  std::vector<HostLink> links_;  // by host
 };
 
 }  // namespace

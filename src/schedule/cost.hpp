@@ -9,20 +9,23 @@
 
 namespace unisono {
 
-// The defaults are one machine's shared memory and, for links, TCP on its loopback.
+// The defaults are one machine's shared memory, also for messages within a host, and TCP on its loopback between hosts.
 struct CostModel {
   double flag_ns = 100;                 // from a publication to whoever awaits it
   double copy_ns_per_byte = 0.05;       // within one core's caches
   double reduce_ns_per_byte = 0.02;     // each operand after the first
   double peer_read_ns_per_byte = 0.11;  // lines that another core has written
-  double link_ns = 10'000;              // from a send to its receive, for the first byte
-  double link_ns_per_byte = 0.5;        // a rank's sends go out one after the other
+  double ring_ns = 500;                 // a message within a host, from its send to its receive
+  double ring_ns_per_byte = 0.2;        // a rank's sends go out one after the other
+  double link_ns = 10'000;              // a message between hosts, for the first byte
+  double link_ns_per_byte = 0.5;        // all ranks of a host share its link, which takes one message after the other each way
 };
 
 struct Cost {
   double time_ns = 0;      // until the last rank is done
   int rounds = 0;          // longest chain of publications and messages
-  int64_t sent_bytes = 0;  // over links, by the busiest rank
+  int64_t sent_bytes = 0;  // in messages, by the busiest rank
+  int64_t link_bytes = 0;  // to other hosts, by the busiest host
   int64_t read_bytes = 0;  // from peers' memory, by the busiest rank
 };
 

@@ -16,6 +16,7 @@ struct Fingerprint {
   uint64_t tree = 0;  // 0: nothing was ever written here
   int length = -1;    // length class of what is held, as in chunks.hpp
   Part part = Part::given;
+  bool wide = false;  // a partial, which was not rounded; see Schedule::partials
 
   bool empty() const { return tree == 0; }
 };
@@ -34,7 +35,7 @@ constexpr Fingerprint leaf(uint64_t seed, uint64_t origin, int length) {
 }
 
 constexpr Fingerprint combine(const Fingerprint& lower, const Fingerprint& upper) {
-  return {lower.sum + upper.sum, scramble(lower.tree ^ scramble(upper.tree)) | 1, lower.length, lower.part};
+  return {lower.sum + upper.sum, scramble(lower.tree ^ scramble(upper.tree)) | 1, lower.length, lower.part, lower.wide};
 }
 
 // The canonical tree: pair neighbours, carry the odd one up. Overwrites `parts`, which must not be empty.

@@ -18,7 +18,7 @@ namespace {
 bool order_matters(const Schedule& schedule) {
   if (schedule.collective == Collective::barrier) return true;
   return std::ranges::any_of(schedule.steps, [](const Step& step) {
-    return step.kind == StepKind::read_peer || combines_ranks(step.kind);
+    return step.kind == StepKind::read_peer || step.kind == StepKind::reduce_peers;
   });
 }
 
@@ -36,15 +36,16 @@ Player::Player(std::span<const CallSet> calls, const PlayOptions& options)
       options_(options),
       ranks_(static_cast<int>(calls[0].ranks.size())),
       total_tiles_(static_cast<int>(calls.size()) * options.tiles),
+      hosts_(calls[0].ranks[0].place.hosts),
       memory_(calls, options),
       clocks_(ranks_ * options.window),
       tracks_order_(order_matters(calls)),
       call_of_rank_(ranks_, 0),
       tiles_finished_(ranks_, 0),
-      entered_(calls.size() + 1, 0) {
+      entered_((calls.size() + 1) * static_cast<size_t>(hosts_.count()), 0) {
   for (int rank = 0; rank < ranks_; ++rank)
     for (int index = 0; index < options.window; ++index) strands_.push_back({.rank = rank, .tile = index});
-  entered_[0] = ranks_;
+  for (int rank = 0; rank < ranks_; ++rank) ++entered_[static_cast<size_t>(hosts_.of(rank))];
   const size_t cells = static_cast<size_t>(ranks_) * total_tiles_, width = strands_.size();
   entry_knowledge_.resize((calls.size() + 1) * ranks_ * width);
   steps_done_.resize(cells);
@@ -131,14 +132,14 @@ Status Player::finish_tile(int strand) {
 Status Player::end_call(int rank, bool& moved) {
   int& call = call_of_rank_[rank];
   if (tiles_finished_[rank] < options_.tiles) return Status::success();
-  if (!gate_open(call)) return Status::success();
+  if (!gate_open(rank, call)) return Status::success();
   learn_entries(rank * options_.window);
   join_strands(rank);
   RETURN_IF_ERROR(check_reads_done(rank));
   moved = true;
   tiles_finished_[rank] = 0;
   ++call;
-  ++entered_[call];
+  ++entered_[static_cast<size_t>(call * hosts_.count() + hosts_.of(rank))];
   const std::span<uint32_t> knowledge = clocks_.of(rank * options_.window);
   std::ranges::copy(knowledge,
                     entry_knowledge_.begin() + (static_cast<size_t>(call) * ranks_ + rank) * knowledge.size());
@@ -154,9 +155,11 @@ void Player::join_strands(int rank) {
 void Player::learn_entries(int strand) {
   if (!options_.announced) return;
   const size_t width = strands_.size();
-  const size_t call = call_of_rank_[strands_[strand].rank];
+  const int me = strands_[strand].rank;
+  const size_t call = call_of_rank_[me];
   for (int rank = 0; rank < ranks_; ++rank)
-    clocks_.learn(strand, std::span(entry_knowledge_).subspan((call * ranks_ + rank) * width, width));
+    if (hosts_.share(me, rank))
+      clocks_.learn(strand, std::span(entry_knowledge_).subspan((call * ranks_ + rank) * width, width));
 }
 
 Status Player::deadlock() const {

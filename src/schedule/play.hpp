@@ -10,7 +10,8 @@
 //   - the messages from one rank to another lie in one queue, in the order in which their sender came to them, over all tiles and
 //     calls; a receive takes the one it is for and sets aside those before it, of at most 2·window tiles from the receiver's
 //     oldest on; or, without `sets_aside`, takes only the first;
-//   - with `announced`, a call returns, and writes output, only when everybody has entered it.
+//   - with `announced`, a call returns, writes output, and sends, only when everybody on this rank's host has entered it; of the
+//     ranks on other hosts it knows what their messages say.
 // None of these depends on who happens to be faster: nothing that can happen is ever taken back, so one interleaving
 // finds a deadlock if any does, and two events that nothing orders are found in whichever order they are played.
 #pragma once
@@ -61,7 +62,10 @@ class Player {
   Status end_call(int rank, bool& moved);
   void join_strands(int rank);
   void learn_entries(int strand);
-  bool gate_open(int call) const { return !options_.announced || entered_[call] == ranks_; }
+  bool gate_open(int rank, int call) const {
+    return !options_.announced || entered_[static_cast<size_t>(call * hosts_.count() + hosts_.of(rank))] == ranks_beside(rank);
+  }
+  int ranks_beside(int rank) const { return hosts_.one() ? ranks_ : static_cast<int>(hosts_.ranks_on(hosts_.of(rank)).size()); }
   Status deadlock() const;
 
   // What they leave: play_promises.cpp.
@@ -97,6 +101,7 @@ class Player {
   Status read(int strand, ChunkRef chunk, Fingerprint& content);
   Status read_remote(int strand, int peer, ChunkRef chunk, Fingerprint& content);
   Status write(int strand, ChunkRef chunk, const Fingerprint& content);
+  bool is_wide(int strand, ChunkRef chunk) const { return chunk.buffer == Buffer::scratch && schedule_of(strands_[strand]).partials; }
   Status check_unread(int strand, ChunkRef chunk, int location) const;
 
   int call_of(int tile) const { return tile / options_.tiles; }
@@ -112,13 +117,14 @@ class Player {
   std::span<const CallSet> calls_;
   PlayOptions options_;
   int ranks_, total_tiles_;
+  Hosts hosts_;
   Memory memory_;
   Clocks clocks_;
   bool tracks_order_;  // somebody reads a peer's memory, or it is a barrier: clocks are worth keeping
 
   std::vector<Strand> strands_;
   std::vector<int> call_of_rank_, tiles_finished_;  // per rank
-  std::vector<int> entered_;                        // per call: ranks that have entered
+  std::vector<int> entered_;                        // per call and host: ranks that have entered
   std::vector<uint32_t> entry_knowledge_;           // per call and rank: what it knew when it entered
   std::vector<int> steps_done_;                     // per rank and tile; one more when the tile has ended
   std::vector<uint32_t> start_epochs_;              // per rank and tile; step i happens at start + 1 + i

@@ -9,6 +9,11 @@
 #include "schedule/text.hpp"
 
 namespace unisono {
+namespace {
+
+bool needs_announcements(const Step& step) { return step.target.buffer == Buffer::output || step.kind == StepKind::send; }
+
+}  // namespace
 
 bool Player::published(const Strand& strand, int peer, int flag) const {
   return flags_published_[cell(peer, strand.tile) * max_flags + flag];
@@ -23,15 +28,15 @@ bool Player::ready(const Strand& strand) const {
 
   const Step& step = schedule.steps[strand.step];
   if (step.kind == StepKind::await) {
-    if (step.peer != everyone) return published(strand, step.peer, step.flag);
-    for (int peer = 0; peer < ranks_; ++peer)
-      if (peer != strand.rank && !published(strand, peer, step.flag)) return false;
+    const Team team(schedule, step);
+    for (int index = 0; index < team.size(); ++index)
+      if (team[index] != strand.rank && !published(strand, team[index], step.flag)) return false;
     return true;
   }
   const bool receives = step.kind == StepKind::receive || step.kind == StepKind::receive_reduce;
   if (receives && (!posted_[message_of(strand)].posted || !within_reach(strand, step))) return false;
+  if (needs_announcements(step) && !gate_open(strand.rank, call_of(strand.tile))) return false;
   if (step.target.buffer == Buffer::none) return true;
-  if (step.target.buffer == Buffer::output && !gate_open(call_of(strand.tile))) return false;
   return memory_[memory_.locate(strand.rank, strand.tile, step.target)].held == 0;
 }
 
@@ -56,7 +61,7 @@ Status Player::perform(int strand) {
   const Step& step = schedule_of(me).steps[me.step];
   clocks_.set_now(strand, start_epochs_[cell(me.rank, me.tile)] + 1 + me.step);
   learn_elders(strand, 1 + me.step);
-  if (step.target.buffer == Buffer::output) learn_entries(strand);
+  if (needs_announcements(step)) learn_entries(strand);
   switch (step.kind) {
     case StepKind::send:
       send(strand, step);
@@ -77,8 +82,6 @@ Status Player::perform(int strand) {
     case StepKind::read_peer:
       return read_peer(strand, step);
     case StepKind::reduce_peers:
-    case StepKind::reduce_up_to:
-    case StepKind::reduce_below:
       return reduce_peers(strand, step);
   }
   return fail(strand, "no such kind of step");
@@ -101,9 +104,9 @@ void Player::publish(int strand, int flag) {
 void Player::await(int strand, const Step& step) {
   if (!tracks_order_) return;
   const Strand& me = strands_[strand];
-  for (int peer = 0; peer < ranks_; ++peer)
-    if (step.peer == everyone ? peer != me.rank : peer == step.peer)
-      clocks_.learn(strand, flag_knowledge(peer, step.flag, me.tile));
+  const Team team(schedule_of(me), step);
+  for (int index = 0; index < team.size(); ++index)
+    if (team[index] != me.rank) clocks_.learn(strand, flag_knowledge(team[index], step.flag, me.tile));
 }
 
 void Player::send(int strand, const Step& step) {
@@ -151,6 +154,7 @@ Status Player::copy(int strand, const Step& step) {
   const bool onto_itself =
       memory_.locate(me.rank, me.tile, step.source) == memory_.locate(me.rank, me.tile, step.target);
   if (step.scales) RETURN_IF_ERROR(scale(strand, content, step.source));
+  content.wide = is_wide(strand, step.target);
   return onto_itself && !step.scales ? Status::success() : write(strand, step.target, content);
 }
 
@@ -179,6 +183,7 @@ Status Player::add_to_target(int strand, const Step& step, const Fingerprint& ad
   Fingerprint target;
   RETURN_IF_ERROR(read(strand, step.target, target));
   if (target.length != addend.length) return fail(strand, "the two operands are chunks of different length");
+  if (target.wide != addend.wide) return fail(strand, "one of the two operands is a partial");
   const Fingerprint both[] = {target, addend};
   RETURN_IF_ERROR(check_parts(strand, both));
   const bool peer_first = step.kind == StepKind::receive_reduce && step.peer < strands_[strand].rank;
@@ -194,14 +199,16 @@ Status Player::read_peer(int strand, const Step& step) {
 }
 
 Status Player::reduce_peers(int strand, const Step& step) {
-  const int me = strands_[strand].rank, ranks = combined_ranks(step.kind, me, ranks_);
-  operands_.resize(static_cast<size_t>(ranks));
-  const int reference = me < ranks ? me : 0;
-  if (me < ranks) RETURN_IF_ERROR(read(strand, step.own, operands_[me]));
-  for (int peer = 0; peer < ranks; ++peer) {
-    if (peer != me && step.source.buffer == Buffer::gathered) RETURN_IF_ERROR(read(strand, {Buffer::gathered, peer}, operands_[peer]));
-    else if (peer != me) RETURN_IF_ERROR(read_remote(strand, peer, step.source, operands_[peer]));
-    if (operands_[peer].length != operands_[reference].length)
+  const int me = strands_[strand].rank;
+  const Team team(schedule_of(strands_[strand]), step);
+  operands_.resize(static_cast<size_t>(team.size()));
+  const int length = length_class(schedule_of(strands_[strand]), step.target);
+  for (int index = 0; index < team.size(); ++index) {
+    const int peer = team[index];
+    if (peer == me) RETURN_IF_ERROR(read(strand, step.own, operands_[index]));
+    else if (step.source.buffer == Buffer::gathered) RETURN_IF_ERROR(read(strand, {Buffer::gathered, peer}, operands_[index]));
+    else RETURN_IF_ERROR(read_remote(strand, peer, step.source, operands_[index]));
+    if (operands_[index].length != (length >= 0 ? length : operands_[0].length))
       return fail(strand, fmt::format("what rank {} gives is a chunk of different length", peer));
   }
   if (step.scales)
@@ -246,6 +253,8 @@ Status Player::write(int strand, ChunkRef chunk, const Fingerprint& content) {
   const int length = length_class(schedule_of(me), chunk);
   if (length >= 0 && length != content.length)
     return fail(strand, fmt::format("{} is not as long as the chunk that is written there", text_of(chunk)));
+  if (content.wide != is_wide(strand, chunk))
+    return fail(strand, fmt::format("{} takes {} a partial", text_of(chunk), content.wide ? "no chunk that is" : "only"));
   const int index = memory_.locate(me.rank, me.tile, chunk);
   RETURN_IF_ERROR(check_unread(strand, chunk, index));
   // The slots of a set may be cut otherwise in another call, so the first write of a tile takes the whole set.

@@ -10,6 +10,8 @@
 //   scan            input, output: data          exscan   input: data, output: data (all but rank 0)
 #pragma once
 
+#include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,10 +41,37 @@ struct Schedule {
   int chunks = 1;       // parts that "data" is cut into
   int stage_slots = 0;  // slots of one tile in this rank's lane; the same on all ranks
   int scratch_chunks = 0;
+  bool partials = false;    // scratch holds sums that are not rounded yet, and more of it may be as long as an input chunk; nothing is staged
   int gathered_chunks = 0;  // as many as ranks, or none
+  std::vector<std::vector<int>> teams;  // ranks in ascending order; steps name them by their number
   std::vector<Step> steps;
 
   bool operator==(const Schedule&) const = default;
+};
+
+// The ranks that an await or a reduce_peers goes by, in ascending order; cheap, and valid as long as the schedule is.
+class Team {
+ public:
+  Team(const Schedule& schedule, const Step& step) : size_(schedule.place.ranks) {
+    if (step.peer != everyone) {
+      ranks_ = &step.peer;
+      size_ = 1;
+    } else if (step.team != everyone) {
+      const std::vector<int>& ranks = schedule.teams[static_cast<size_t>(step.team)];
+      ranks_ = ranks.data();
+      size_ = static_cast<int>(ranks.size());
+    }
+  }
+  int size() const { return size_; }
+  int operator[](int index) const { return ranks_ ? ranks_[index] : index; }
+  bool has(int rank) const {
+    if (!ranks_) return rank >= 0 && rank < size_;
+    return std::ranges::binary_search(std::span(ranks_, static_cast<size_t>(size_)), rank);
+  }
+
+ private:
+  const int* ranks_ = nullptr;  // null: all ranks of the group
+  int size_;
 };
 
 }  // namespace unisono

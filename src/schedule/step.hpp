@@ -5,14 +5,14 @@
 
 namespace unisono {
 
-inline constexpr int everyone = -1;  // as a peer: all other ranks
+inline constexpr int everyone = -1;  // as a peer: all others of the step's team; as a team: all ranks
 inline constexpr int max_flags = 4;  // flags that a schedule may publish in one tile
 
 enum class Buffer : uint8_t {
   none,
   input,    // the caller's input; read only
   output,   // the caller's output; may be the same memory as the input
-  scratch,  // private memory of this rank; scratch[k] is as long as input[k]
+  scratch,  // private memory of this rank; scratch[k] is as long as input[k], or of partials as input[k modulo their number]
   stage,    // slots in this rank's lane, which its neighbours can read
   gathered, // private memory of this rank: a place for each rank's part of this rank's own chunk, input[rank] or the only one
 };
@@ -37,16 +37,15 @@ enum class StepKind : uint8_t {
   copy,            // source → target
   reduce,          // target = target combined with source
   publish,         // raise my flag: what I wrote before it is visible to whoever awaits it
-  await,           // wait for the peer's flag (or everyone's)
+  await,           // wait for the peer's flag, or for those of the others in a team
   read_peer,       // the peer's source → my target; stage slots, or the peer's input or output where it can be read
-  reduce_peers,    // target = my `own` and every other rank's source, combined in rank order; or what I gathered of them
-  reduce_up_to,    // target = the source of every lower rank and my `own`, likewise
-  reduce_below,    // target = the source of every lower rank, likewise
+  reduce_peers,    // target = the source of each rank in a team, or what I gathered of it, combined in rank order; mine is `own`
 };
 
 struct Step {
   StepKind kind;
   int peer = everyone;
+  int team = everyone;  // await and reduce_peers: a number in Schedule::teams
   ChunkRef source = {};
   ChunkRef own = {};
   ChunkRef target = {};
@@ -56,13 +55,5 @@ struct Step {
 
   bool operator==(const Step&) const = default;
 };
-
-// Steps that combine what several ranks show: those of ranks 0 up to this many, of which `own` is mine if it is among them.
-constexpr bool combines_ranks(StepKind kind) {
-  return kind == StepKind::reduce_peers || kind == StepKind::reduce_up_to || kind == StepKind::reduce_below;
-}
-constexpr int combined_ranks(StepKind kind, int me, int ranks) {
-  return kind == StepKind::reduce_peers ? ranks : kind == StepKind::reduce_up_to ? me + 1 : me;
-}
 
 }  // namespace unisono

@@ -2,6 +2,7 @@
 #include "schedule/text.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <optional>
@@ -28,11 +29,9 @@ constexpr StepPattern step_patterns[] = {
     {StepKind::copy, "copy", "{source} -> {target}"},
     {StepKind::reduce, "reduce", "{source} -> {target}"},
     {StepKind::publish, "publish", "flag {flag}"},
-    {StepKind::await, "await", "flag {flag} of {peer}"},
+    {StepKind::await, "await", "flag {flag} of {peers}"},
     {StepKind::read_peer, "read_peer", "{source} of {peer} -> {target}"},
-    {StepKind::reduce_peers, "reduce_peers", "{own} + {source} of everyone -> {target}"},
-    {StepKind::reduce_up_to, "reduce_up_to", "{own} + {source} of lower ranks -> {target}"},
-    {StepKind::reduce_below, "reduce_below", "{source} of lower ranks -> {target}"},
+    {StepKind::reduce_peers, "reduce_peers", "{own} + {source} of {team} -> {target}"},
 };
 
 // What may stand at the end of a step.
@@ -65,8 +64,8 @@ std::string field_text(const Step& step, std::string_view field) {
   if (field == "{own}") return text_of(step.own);
   if (field == "{target}") return text_of(step.target);
   if (field == "{flag}") return std::to_string(step.flag);
-  CHECK(field == "{peer}");
-  return step.peer == everyone ? "everyone" : std::to_string(step.peer);
+  if (step.peer != everyone) return std::to_string(step.peer);
+  return step.team == everyone ? "everyone" : fmt::format("team[{}]", step.team);
 }
 
 bool read_number(std::string_view word, int& number) {
@@ -74,15 +73,19 @@ bool read_number(std::string_view word, int& number) {
   return error == std::errc() && end == word.data() + word.size() && number >= 0;
 }
 
+// The number in "name[number]".
+bool read_numbered(std::string_view word, std::string_view name, int& number) {
+  if (!word.starts_with(name) || !word.ends_with(']') || word.size() < name.size() + 2 || word[name.size()] != '[') return false;
+  return read_number(word.substr(name.size() + 1, word.size() - name.size() - 2), number);
+}
+
 bool read_chunk(std::string_view word, ChunkRef& chunk) {
   if (word == "none") return true;
-  const size_t open = word.find('[');
-  if (open == std::string_view::npos || word.back() != ']') return false;
-  for (size_t buffer = 1; buffer < std::size(buffer_names); ++buffer) {
-    if (word.substr(0, open) != buffer_names[buffer]) continue;
-    chunk.buffer = static_cast<Buffer>(buffer);
-    return read_number(word.substr(open + 1, word.size() - open - 2), chunk.chunk);
-  }
+  for (size_t buffer = 1; buffer < std::size(buffer_names); ++buffer)
+    if (read_numbered(word, buffer_names[buffer], chunk.chunk)) {
+      chunk.buffer = static_cast<Buffer>(buffer);
+      return true;
+    }
   return false;
 }
 
@@ -96,7 +99,9 @@ Wanted read_step_field(Step& step, std::string_view field, std::string_view word
   if (field == "{target}") return read_chunk(word, step.target) ? Wanted() : chunk_wanted;
   if (field == "{flag}") return read_number(word, step.flag) ? Wanted() : "the number of a flag";
   if (word == "everyone") return Wanted();
-  return read_number(word, step.peer) ? Wanted() : "a rank or everyone";
+  if (field != "{peer}" && read_numbered(word, "team", step.team)) return Wanted();
+  if (field == "{team}") return "a team such as team[0] or everyone";
+  return read_number(word, step.peer) ? Wanted() : field == "{peer}" ? "a rank or everyone" : "a rank, a team or everyone";
 }
 
 Wanted read_header_field(Schedule& schedule, std::string_view field, std::string_view word) {
@@ -166,6 +171,35 @@ Status read_step(int line, std::span<const std::string_view> words, Schedule& sc
   return unexpected(line, "a step such as copy or await", name);
 }
 
+// "hosts 2,3": who shares a host, where they do not all.
+Status read_hosts(int line, std::span<const std::string_view> words, Schedule& schedule) {
+  if (words.size() != 2) return unexpected(line, "a layout such as 2,3", words.size() > 2 ? words[2] : "");
+  Result<Hosts> hosts = Hosts::parse(fmt::format("line {}: hosts", line), words[1], schedule.place.ranks);
+  if (!hosts.ok()) return hosts.status();
+  schedule.place.hosts = *hosts;
+  return Status::success();
+}
+
+// "team[0] 0 2 3": a team and its ranks.
+Status read_team(int line, std::span<const std::string_view> words, Schedule& schedule) {
+  const std::string wanted = fmt::format("team[{}]", schedule.teams.size());
+  if (words.front() != wanted) return unexpected(line, wanted, words.front());
+  std::vector<int>& ranks = schedule.teams.emplace_back();
+  for (std::string_view word : words.subspan(1))
+    if (!read_number(word, ranks.emplace_back())) return unexpected(line, "a rank", word);
+  return Status::success();
+}
+
+Status read_line(int line, std::span<const std::string_view> words, Schedule& schedule) {
+  if (words.front() == "partials" && words.size() == 1) {
+    schedule.partials = true;
+    return Status::success();
+  }
+  if (words.front() == "hosts") return read_hosts(line, words, schedule);
+  if (words.front().starts_with("team")) return read_team(line, words, schedule);
+  return read_step(line, words, schedule);
+}
+
 }  // namespace
 
 std::string_view name_of(StepKind kind) { return step_patterns[static_cast<size_t>(kind)].name; }
@@ -190,6 +224,10 @@ std::string text_of(const Schedule& schedule) {
       fmt::format("schedule {} {} rank {} of {} root {} chunks {} stage_slots {} scratch_chunks {} gathered_chunks {}\n",
                   name_of(schedule.collective), schedule.algorithm, schedule.place.rank, schedule.place.ranks,
                   schedule.place.root, schedule.chunks, schedule.stage_slots, schedule.scratch_chunks, schedule.gathered_chunks);
+  if (schedule.partials) text += "partials\n";
+  if (!schedule.place.hosts.one()) text += fmt::format("hosts {}\n", schedule.place.hosts.text());
+  for (size_t team = 0; team < schedule.teams.size(); ++team)
+    text += fmt::format("team[{}] {}\n", team, fmt::join(schedule.teams[team], " "));
   for (size_t index = 0; index < schedule.steps.size(); ++index)
     text += fmt::format("{:5}  {}\n", index, text_of(schedule.steps[index]));
   return text;
@@ -204,7 +242,7 @@ Result<Schedule> schedule_from(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (words.empty() || words.front().front() == '#') continue;
     if (has_header) {
-      RETURN_IF_ERROR(read_step(line, words, schedule));
+      RETURN_IF_ERROR(read_line(line, words, schedule));
       continue;
     }
     RETURN_IF_ERROR(match(line, header_pattern, words, [&](std::string_view field, std::string_view word) {

@@ -1,11 +1,14 @@
 // The text form of steps and schedules: what `unisono explain` prints, what error messages quote, and what a test or a
 // person can write by hand and read back.
 //
-//   schedule all_reduce one_shot rank 0 of 2 root 0 chunks 1 stage_slots 1 scratch_chunks 0
+//   schedule scan direct rank 1 of 3 root 0 chunks 1 stage_slots 1 scratch_chunks 0 gathered_chunks 0
+//   team[0] 0 1
 //     0  copy input[0] -> stage[0]
 //     1  publish flag 0
 //     2  await flag 0 of everyone
-//     3  reduce_peers input[0] + stage[0] of everyone -> output[0]
+//     3  reduce_peers input[0] + stage[0] of team[0] -> output[0] scaling
+//
+// A line "hosts 2,1" says who shares a host, where not all ranks do, and a line "partials" that scratch holds those.
 #pragma once
 
 #include <string>

@@ -58,7 +58,7 @@ Status verify_sequence(std::span<const std::vector<Schedule>> calls, VerifyOptio
   for (const std::vector<Schedule>& all_ranks : calls) {
     Result<CallSet> call = prepare(all_ranks);
     if (!call.ok()) return call.status();
-    if (!sets.empty() && sets[0].ranks.size() != all_ranks.size())
+    if (!sets.empty() && (sets[0].ranks.size() != all_ranks.size() || sets[0].ranks[0].place.hosts != all_ranks[0].place.hosts))
       return Status(ErrorCode::internal, "the calls of a sequence are made by one group");
     sets.push_back(std::move(*call));
   }

@@ -8,6 +8,7 @@
 //   - All ranks add in the same order, and in the canonical one where that is declared.
 //   - No slot is overwritten while a peer may read it, nor read before it is written, with one tile in flight and with
 //     several, and from one call to the next; no call returns while a peer may still read the caller's memory.
+//   - Flags and memory are those of ranks on the same host; other ranks are reached by messages.
 //   - All of this with separate buffers and in place.
 //
 // The first failure comes back as an InternalError that names rank, step and chunk. play.hpp has the model.
@@ -24,7 +25,7 @@ namespace unisono {
 
 struct VerifyOptions {
   bool canonical_order = false;  // additions must follow the canonical tree: pair neighbours, carry the odd one up
-  bool announced = false;        // a call returns, and writes output, only when everybody has entered it
+  bool announced = false;        // a call returns, writes output and sends only when everybody on its rank's host has entered it
   bool sets_aside = true;        // as the engine does: see play.hpp
   int max_window = 2;            // tiles in flight that are tried: 1 up to this
   uint64_t seed = 0;             // other fingerprints and, unless 0, another interleaving

@@ -30,6 +30,18 @@ inline void expect_rejected(const Set& set, std::initializer_list<std::string_vi
     EXPECT_NE(status.message().find(part), std::string::npos) << "wanted: " << part << "\nsaid: " << status.message();
 }
 
+inline Set schedules_of(const Algorithm& algorithm, int ranks, const Hosts& hosts, int root = 0) {
+  Set set;
+  for (int rank = 0; rank < ranks; ++rank) set.push_back(algorithm.generate({rank, ranks, root, hosts}));
+  return set;
+}
+
+// The same schedules, said to be of ranks on these hosts.
+inline Set on_hosts(Set set, const Hosts& hosts) {
+  for (Schedule& schedule : set) schedule.place.hosts = hosts;
+  return set;
+}
+
 // One schedule a rank, made by a function that writes it with a Builder.
 inline Set written(Collective collective, int ranks, const std::function<void(Builder&, int rank)>& write,
             int stage_slots = 0) {

@@ -69,7 +69,7 @@ void Author::choose_plan() {
     if (dice_.chance(30)) continue;
     std::vector<const Algorithm*> possible;
     for (const Algorithm& algorithm : catalogue())
-      if (algorithm.collective == collective &&
+      if (algorithm.collective == collective && algorithm.is_for_one_host() &&
           (program_.settings.peer_reads != "off" || !includes(algorithm.need, Need::peer_reads)) &&
           (!program_.settings.reproducible || algorithm.order == Order::tree))
         possible.push_back(&algorithm);

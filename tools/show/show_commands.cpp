@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <memory>
 #include <optional>
@@ -19,7 +20,8 @@ namespace unisono::tools {
 namespace {
 
 struct ExplainLine {
-  std::string collective = "all_reduce", bytes = "1M", plan;
+  std::string collective = "all_reduce", bytes = "1M", plan, hosts;
+  std::optional<int> given_ranks;  // otherwise as many as the hosts have, or 2
   int ranks = 2, root = 0, cores = 0;
   std::optional<bool> peer_reads;  // otherwise as it is here
 };
@@ -50,11 +52,30 @@ int complain(const std::string& command, const Status& status) {
   return 1;
 }
 
-int explain_line(const ExplainLine& line) {
+// The hosts that the line says, and the ranks that follow from them where it says none.
+Result<Hosts> hosts_of(ExplainLine& line) {
+  if (line.given_ranks) line.ranks = *line.given_ranks;
+  if (line.hosts.empty()) return Hosts();
+  Result<int> made = Hosts::ranks_in("--hosts", line.hosts);
+  if (!made.ok()) return made.status();
+  if (!line.given_ranks) line.ranks = *made;
+  return Hosts::parse("--hosts", line.hosts, line.ranks);
+}
+
+int most_on_a_host(const Hosts& hosts, int ranks) {
+  if (hosts.one()) return ranks;
+  size_t most = 0;
+  for (int host = 0; host < hosts.count(); ++host) most = std::max(most, hosts.ranks_on(host).size());
+  return static_cast<int>(most);
+}
+
+int explain_line(ExplainLine line) {
   auto collective = collective_named(line.collective);
   auto bytes = parse_size(line.bytes);
   if (!collective) return complain("explain", {ErrorCode::argument, fmt::format("there is no collective {}", line.collective)});
   if (!bytes) return complain("explain", {ErrorCode::argument, fmt::format("--bytes {}: write it as 64, 4K or 1M", line.bytes)});
+  auto hosts = hosts_of(line);
+  if (!hosts.ok()) return complain("explain", hosts.status());
   if (line.root < 0 || line.root >= line.ranks)
     return complain("explain", {ErrorCode::argument, fmt::format("--root {} is not one of {} ranks", line.root, line.ranks)});
   auto settings = settings_from(process_environment());
@@ -67,7 +88,8 @@ int explain_line(const ExplainLine& line) {
   request.query.ranks = line.ranks;
   request.query.root = line.root;
   request.query.bytes = *bytes;
-  request.query.crowded = line.ranks > cores;
+  request.query.hosts = *hosts;
+  request.query.crowded = most_on_a_host(*hosts, line.ranks) > cores;
   request.query.peer_reads = line.peer_reads ? *line.peer_reads : settings->peer_reads != "off" && siblings_may_read();
   if (settings->reproducible) request.query.order = Order::tree;
   request.rules = *rules;
@@ -91,10 +113,11 @@ int print_settings() {
 void add_explain_command(CLI::App& app, int& exit_code) {
   auto line = std::make_shared<ExplainLine>();
   CLI::App* explain = app.add_subcommand("explain", "Say which algorithm a call would use, why, and its steps.");
-  explain->footer("Example:\n  unisono explain all_reduce --ranks 8 --bytes 1M");
+  explain->footer("Examples:\n  unisono explain all_reduce 1M --ranks 8\n  unisono explain all_reduce 1M --hosts 2x4");
   explain->add_option("collective", line->collective, "which collective")->capture_default_str();
-  explain->add_option("-n,--ranks", line->ranks, "how many ranks")->check(CLI::Range(1, 100000))->capture_default_str();
-  explain->add_option("--bytes", line->bytes, "the data, or one piece, with K, M, G")->capture_default_str();
+  explain->add_option("bytes,--bytes", line->bytes, "the data, or one piece, with K, M, G")->capture_default_str();
+  explain->add_option("-n,--ranks", line->given_ranks, "how many ranks; 2, or as many as the hosts have")->check(CLI::Range(1, 100000));
+  explain->add_option("--hosts", line->hosts, "who shares a host: 2x4 is two hosts of four ranks, 3,1,2 so many on each, 0/1/0/1 the host of each rank");
   explain->add_option("--root", line->root, "of rooted collectives")->capture_default_str();
   explain->add_option("--cores", line->cores, "usable cores; this machine's by default");
   explain->add_option("--plan", line->plan, "overrides, as in UNISONO_PLAN");
