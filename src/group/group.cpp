@@ -245,7 +245,6 @@ Status Group::decide(const Call& call, Decision& decision) {
                                .crowded = parts_.crowded,
                                .peer_reads = parts_.peer_reads,
                                .coalesced = call.coalesced(),
-                               .neighbours = parts_.hosts.one(),
                                .hosts = parts_.hosts,
                                .order = order_for(call),
                                .set_bytes = run_.stage_bytes()});
