@@ -24,6 +24,19 @@ TEST(Run, each_rank_finds_its_place_in_its_environment) {
   EXPECT_EQ(session.error, "");
 }
 
+TEST(Run, pretended_hosts_say_how_many_ranks_there_are) {
+  RunSession session(shell({"--pretend-hosts", "2,1"}, "echo $RANK of $WORLD_SIZE on $UNISONO_PRETEND_HOSTS"));
+  EXPECT_EQ(session.wait(), 0);
+  EXPECT_EQ(unordered(session.output), (std::set<std::string>{"[0] 0 of 3 on 2,1", "[1] 1 of 3 on 2,1", "[2] 2 of 3 on 2,1"}));
+}
+
+TEST(Run, pretended_hosts_that_do_not_add_up_are_refused) {
+  RunSession session(shell({"-n", "4", "--pretend-hosts", "2,1"}, "echo started"));
+  EXPECT_EQ(session.wait(), 2);
+  EXPECT_EQ(session.output, "");
+  EXPECT_EQ(session.error, "unisono run: --pretend-hosts: \"2,1\" makes 3 ranks, and there are 4\n");
+}
+
 TEST(Run, the_job_is_the_same_on_all_ranks_and_another_in_every_launch) {
   std::set<std::string> jobs;
   for (int launch = 0; launch < 2; ++launch) {

@@ -75,6 +75,10 @@ Result<std::shared_ptr<World>> launch(const LaunchRequest& request, const Enviro
   if (!info.ok()) return info.status();
   if (!info->is_rank)
     return Status(ErrorCode::init, "this process is msrun's scheduler, which takes no part in the job");
+  if (!info->all_local && !settings->pretend_hosts.empty())
+    return Status(ErrorCode::init, fmt::format("UNISONO_PRETEND_HOSTS=\"{}\" divides the ranks of one machine, and {} started this job on "
+                                               "several ({} ranks, {} here); unset it",
+                                               settings->pretend_hosts, info->launcher, info->size, info->local_size));
   if (!info->all_local)
     return Status(ErrorCode::init, fmt::format("{} started this job on several machines ({} ranks, {} here), and this build "
                                                "joins ranks of one machine only; start all of them on one",

@@ -12,6 +12,7 @@ struct RunOptions {
   bool keep_going = false;               // leave the others running when one fails
   bool prefix = true;                    // "[2] " in front of every line that rank 2 writes
   double grace_s = 5;                    // from SIGTERM to SIGKILL
+  std::string pretend_hosts;             // a layout such as "2,2"; "": none
   std::vector<std::string> environment;  // NAME=VALUE, for all ranks
   std::vector<std::string> command;      // the program and its arguments
 };

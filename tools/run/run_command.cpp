@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "base/hosts.hpp"
 #include "tools/run/launcher.hpp"
 
 namespace unisono::tools {
@@ -15,14 +16,33 @@ constexpr const char* explanation =
     "Examples:\n"
     "  unisono run -n 4 -- ./program --its-own-option\n"
     "  unisono run -n 2 --env OMP_NUM_THREADS=1 -- python3 train.py\n"
+    "  unisono run --pretend-hosts 2,2 -- ./program\n"
     "\n"
     "Each rank finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT\n"
     "in its environment, as env:// asks for. Every line that a rank writes gets its number in\n"
     "front. Standard input goes to rank 0. Signals go to all ranks; a second Ctrl-C kills them.\n"
     "When a rank fails, the launcher says which, how, and what it wrote last; it ends the others\n"
-    "and returns the status of the one that failed: its exit status, or 128 + signal.";
+    "and returns the status of the one that failed: its exit status, or 128 + signal.\n"
+    "\n"
+    "With --pretend-hosts the ranks treat each other as if they were on several machines: 2,2 is two\n"
+    "ranks on each of two, 2x4 two machines of four, 0/1/0/1 names the host of each rank. They share no\n"
+    "memory then and speak through plain sockets on the loopback interface: to try a program, not to\n"
+    "be fast.";
 
 constexpr int misused = 2;
+
+// The layout that was asked for, and the ranks that follow from it where the line says none.
+Status settle_hosts(RunOptions& options) {
+  if (options.pretend_hosts.empty()) return Status::success();
+  if (options.ranks == 0) {
+    auto ranks = Hosts::ranks_in("--pretend-hosts", options.pretend_hosts);
+    if (!ranks.ok()) return ranks.status();
+    options.ranks = *ranks;
+  }
+  if (auto hosts = Hosts::parse("--pretend-hosts", options.pretend_hosts, options.ranks); !hosts.ok()) return hosts.status();
+  options.environment.push_back("UNISONO_PRETEND_HOSTS=" + options.pretend_hosts);
+  return Status::success();
+}
 
 // What the parser lets through although it cannot be run; empty when all is well.
 std::string objection(const RunOptions& options) {
@@ -65,6 +85,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
   CLI::App* run = app.add_subcommand("run", description);
   run->footer(explanation);
   auto has_ranks = run->add_option("-n,--ranks", options->ranks, "how many ranks to start");
+  run->add_option("--pretend-hosts", options->pretend_hosts, "treat ranks as if they were on several machines: 2,2, 2x4 or 0/1/0/1");
   run->add_flag("--keep-going", options->keep_going, "leave the others running when a rank fails");
   run->add_flag("--no-prefix", *no_prefix, "pass lines on without the rank in front");
   run->add_option("--grace", options->grace_s, "seconds from SIGTERM to SIGKILL when ranks are ended")
@@ -75,8 +96,9 @@ void add_run_command(CLI::App& app, int& exit_code) {
   run->callback([run, options, no_prefix, has_ranks, &exit_code] {
     options->prefix = !*no_prefix;
     options->command = the_rest(*run);
-    std::string text = objection(*options);
-    if (has_ranks->count() > 0 && options->ranks == 0) text = "-n 0: there must be at least one rank";
+    const bool asks_for_none = has_ranks->count() > 0 && options->ranks == 0;
+    std::string text = asks_for_none ? "" : settle_hosts(*options).message();
+    if (text.empty()) text = asks_for_none ? "-n 0: there must be at least one rank" : objection(*options);
     if (text.empty()) {
       exit_code = run_command(*options);
       return;

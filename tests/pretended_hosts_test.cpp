@@ -1,0 +1,324 @@
+// Groups that span pretended hosts: every collective on several layouts, letters, and what goes wrong between hosts: calls that differ,
+// refusals, deaths, deadlines, aborts, members that leave. Every other live test runs on them in the rough tier (modes l-…).
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+
+#include "tests/support/calls.hpp"
+#include "tests/support/children.hpp"
+#include "tests/support/outcomes.hpp"
+#include "tests/support/scale.hpp"
+#include "tests/support/test_world.hpp"
+#include "tests/support/trial_lists.hpp"
+
+namespace unisono::testing {
+namespace {
+
+Worlds on_hosts(const std::string& layout, int size, const std::string& streams = "rings") {
+  return ranks(size).with([&](Settings& settings) {
+    settings.pretend_hosts = layout;
+    settings.test_streams = streams;
+  });
+}
+
+struct Layout {
+  std::string text;
+  int ranks;
+};
+
+std::vector<Layout> layouts() {
+  std::vector<Layout> some = {{"2,2", 4}, {"3,1", 4}};
+  if (scale() != Scale::full) return some;
+  some.insert(some.end(), {{"1,1", 2}, {"1,2,1", 4}, {"0/1/0/1", 4}, {"2,3", 5}, {"2x4", 8}});
+  return some;
+}
+
+class PretendedHosts : public ::testing::TestWithParam<Layout> {};
+
+TEST_P(PretendedHosts, carry_every_collective) {
+  const auto& [layout, size] = GetParam();
+  const int every = scale() == Scale::full ? 1 : scale() == Scale::normal ? 3 : 17;
+  perform_all(trials_of_sizes({.ranks = size, .largest_bytes = 600'000, .every = every}), on_hosts(layout, size));
+  perform_all(trials_of_numbers({.ranks = size, .every = 5 * every}, 29), on_hosts(layout, size));
+}
+
+TEST_P(PretendedHosts, carry_asynchronous_calls) {
+  const auto& [layout, size] = GetParam();
+  std::vector<Trial> trials = trials_of_sizes({.ranks = size, .largest_bytes = 200'000, .every = scale() == Scale::full ? 2 : 11});
+  for (Trial& trial : trials) trial.async_op = true;
+  perform_all(trials, on_hosts(layout, size));
+}
+
+TEST_P(PretendedHosts, carry_every_collective_over_small_buffers_and_rough_ways) {
+  const auto& [layout, size] = GetParam();
+  for (const char* streams : {"sockets:4K", "rough:3"}) {
+    SCOPED_TRACE(streams);
+    const int every = scale() == Scale::full ? 7 : 41;
+    perform_all(trials_of_sizes({.ranks = size, .largest_bytes = 600'000, .every = every}), on_hosts(layout, size, streams));
+  }
+}
+
+TEST_P(PretendedHosts, carry_letters_between_all_ranks) {
+  const auto& [layout, size] = GetParam();
+  for_each_world(on_hosts(layout, size), [size = size](TestWorld& world) {
+    for (size_t count : {size_t{0}, size_t{1}, size_t{20'000}, size_t{300'000}}) {
+      std::vector<std::vector<int32_t>> given(static_cast<size_t>(size)), taken(static_cast<size_t>(size));
+      std::vector<WorkPtr> works;
+      for (int peer = 0; peer < size; ++peer) {
+        if (peer == world.rank()) continue;
+        auto &out = given[static_cast<size_t>(peer)], &in = taken[static_cast<size_t>(peer)];
+        out.assign(count, 100 * world.rank() + peer);
+        in.assign(count, -1);
+        works.push_back(distributed::isend(view(out), peer));
+        works.push_back(distributed::irecv(view(in), peer));
+      }
+      for (const WorkPtr& work : works) work->wait();
+      for (int peer = 0; peer < size; ++peer)
+        if (peer != world.rank()) { EXPECT_EQ(taken[static_cast<size_t>(peer)], std::vector<int32_t>(count, 100 * peer + world.rank())); }
+    }
+  });
+}
+
+// Fewer ranks than a host has, ranks of several, in another order than the world's; and within one host.
+TEST_P(PretendedHosts, may_be_covered_in_part_by_a_group) {
+  const auto& [layout, size] = GetParam();
+  for_each_world(on_hosts(layout, size), [size = size](TestWorld& world) {
+    for (const std::vector<int>& members : {std::vector<int>{size - 1, 0}, std::vector<int>{0, 1}, std::vector<int>{size - 1, 1, 0}}) {
+      if (std::set<int>(members.begin(), members.end()).size() != members.size()) continue;
+      GroupHandle group = distributed::new_group(members);
+      if (std::find(members.begin(), members.end(), world.rank()) != members.end()) expect_works(world, group);
+    }
+    expect_works(world);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, PretendedHosts, ::testing::ValuesIn(layouts()), [](const auto& info) {
+  std::string name = info.param.text;
+  for (char& letter : name)
+    if (letter == ',' || letter == '/') letter = '_';
+  return name;
+});
+
+int mapped_arenas() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find("memfd:unisono") != std::string::npos;
+  return count;
+}
+
+TEST(PretendedHosts, map_no_arena_of_another) {
+  for_each_world(on_hosts("3,1", 4).with(Kind::processes), [](TestWorld& world) {
+    EXPECT_EQ(mapped_arenas(), world.rank() < 3 ? 3 : 1);
+    expect_works(world);
+  });
+}
+
+struct Faults {
+  std::string layout = "2,2";
+  int ranks = 4;
+  double timeout_s = 30;
+};
+
+// What each rank says of its calls, made after one that works. Every rank then makes a group anew, which works.
+Outcomes outcomes_of(const Faults& faults, const std::function<void(TestWorld&)>& call) {
+  Outcomes outcomes(faults.ranks, 2);
+  SharedArray<std::atomic<int>> ready(1);
+  for_each_world(on_hosts(faults.layout, faults.ranks).with(Kind::processes).with([&](Settings& settings) { settings.timeout_s = faults.timeout_s; }),
+                 [&](TestWorld& world) {
+                   expect_works(world);
+                   ready[0] += 1;
+                   EXPECT_TRUE(await([&] { return ready[0] == faults.ranks; }));  // nobody is in that call any more
+                   outcomes.note(world.rank(), 0, [&] { call(world); });
+                   outcomes.note(world.rank(), 1, [&] { distributed::barrier(); });
+                   std::vector<int> everybody;
+                   for (int rank = 0; rank < faults.ranks; ++rank) everybody.push_back(rank);
+                   auto again = world.world().create_group("anew", everybody);
+                   ASSERT_TRUE(again.ok()) << again.status().text();
+                   expect_works(world, GroupHandle(*again));
+                 });
+  return outcomes;
+}
+
+void expect_everywhere(const Outcomes& outcomes, ErrorCode code, const std::vector<std::string>& words) {
+  for (int rank = 0; rank < outcomes.ranks(); ++rank) {
+    const Outcome& first = outcomes.of(rank).code != ErrorCode::ok ? outcomes.of(rank) : outcomes.of(rank, 1);  // who only gives may be gone by then
+    EXPECT_EQ(first.code, code) << "rank " << rank << ": " << first.text();
+    for (const std::string& word : words)
+      EXPECT_NE(first.text().find(word), std::string::npos) << "rank " << rank << ": " << first.text() << "\nshould say " << word;
+  }
+}
+
+TEST(BetweenHosts, calls_that_differ_break_the_group_and_both_are_named) {
+  const Outcomes outcomes = outcomes_of({}, [](TestWorld& world) {
+    std::vector<float> data(world.rank() < 2 ? 10 : 11);
+    distributed::all_reduce(view(data));
+  });
+  expect_everywhere(outcomes, ErrorCode::mismatch, {"called all_reduce float32[10] sum", "called all_reduce float32[11] sum", "spans hosts and is broken"});
+}
+
+TEST(BetweenHosts, calls_of_different_kinds_are_told_apart) {
+  for (Collective kind : {Collective::all_gather, Collective::broadcast, Collective::barrier, Collective::scan, Collective::all_to_all}) {
+    SCOPED_TRACE(name_of(kind));
+    const Outcomes outcomes = outcomes_of({.timeout_s = 5}, [kind](TestWorld& world) {
+      Scratch scratch;
+      make_call(world.group(), scratch, {.kind = world.rank() == 3 ? kind : Collective::all_reduce, .root = 3});
+    });
+    expect_everywhere(outcomes, ErrorCode::mismatch, {"called all_reduce", fmt::format("called {}", name_of(kind))});
+  }
+}
+
+// Each waits for the other, and neither has sent anything: what they say while they wait tells.
+TEST(BetweenHosts, calls_in_which_nobody_sends_are_told_apart) {
+  const Outcomes outcomes = outcomes_of({.layout = "1,1", .ranks = 2}, [](TestWorld& world) {
+    std::vector<float> data(10);
+    distributed::broadcast(view(data), {.src = 1 - world.rank()});
+  });
+  expect_everywhere(outcomes, ErrorCode::mismatch, {"root: rank 0 = 1, rank 1 = 0"});
+  EXPECT_LT(outcomes.took_s(), 2);
+}
+
+TEST(BetweenHosts, a_refusal_breaks_the_group_and_says_why) {
+  const Outcomes outcomes = outcomes_of({}, [](TestWorld& world) {
+    std::vector<float> data(10);
+    distributed::broadcast(view(data), {.src = world.rank() == 3 ? 17 : 0});
+  });
+  EXPECT_EQ(outcomes.of(3).code, ErrorCode::argument) << outcomes.of(3).text();
+  for (int rank = 0; rank < 3; ++rank) {
+    const Outcome& told = outcomes.of(rank).code != ErrorCode::ok ? outcomes.of(rank) : outcomes.of(rank, 1);
+    EXPECT_EQ(told.code, ErrorCode::peer_argument) << told.text();
+    EXPECT_NE(told.text().find("rank 3 refused its broadcast"), std::string::npos) << told.text();
+  }
+}
+
+TEST(BetweenHosts, an_abort_frees_everybody) {
+  const Outcomes outcomes = outcomes_of({}, [](TestWorld& world) {
+    std::vector<float> data(10);
+    if (world.rank() == 2) throw_if_error(world.world().world_group()->abort("enough"));
+    distributed::all_reduce(view(data));
+  });
+  expect_everywhere(outcomes, ErrorCode::revoked, {"rank 2 aborted group", "enough"});
+}
+
+TEST(BetweenHosts, a_deadline_names_who_is_missing_on_another_host) {
+  Outcomes outcomes(4);
+  SharedArray<std::atomic<int>> told(1);
+  Settings settings = on_hosts("2,2", 4).settings;
+  const WorldChoice choice{.size = 4, .settings = settings};
+  Children children(4, [&](int rank) {
+    as_rank(rank, choice, [&](TestWorld& world) {
+      expect_works(world);
+      if (rank == 3) {
+        EXPECT_TRUE(await([&] { return told[0] == 3; }));
+        return;
+      }
+      std::vector<float> data(10);
+      outcomes.note(rank, [&] { distributed::all_reduce(view(data), {.timeout_s = 1.5}); });
+      told[0] += 1;
+    });
+  });
+  for (const Ending& ending : children.wait()) EXPECT_TRUE(ending.succeeded()) << ending.output;
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(outcomes.of(rank).code, ErrorCode::timeout) << outcomes.of(rank).text();
+    EXPECT_NE(outcomes.of(rank).text().find(numbered("rank 3 has not entered call #2 (last finished call #1)")), std::string::npos)
+        << outcomes.of(rank).text();
+  }
+}
+
+// Whoever watched a rank on its own host tells the others how it ended; of a host with nobody left it is only known that it is silent.
+void expect_death_is_told(const std::string& layout, int ranks, int victim, const std::string& how) {
+  SCOPED_TRACE(fmt::format("rank {} of {}", victim, layout));
+  Outcomes outcomes(ranks, 2);
+  SharedArray<std::atomic<int>> ready(1);
+  const WorldChoice choice{.size = ranks, .settings = on_hosts(layout, ranks).settings};
+  Children children(ranks, [&](int rank) {
+    as_rank(rank, choice, [&](TestWorld& world) {
+      expect_works(world);
+      ready[0] += 1;
+      std::vector<float> data(1000);
+      if (rank == victim) pause();
+      outcomes.note(rank, 0, [&] { distributed::all_reduce(view(data)); });
+      outcomes.note(rank, 1, [&] { distributed::all_reduce(view(data)); });
+    });
+  });
+  EXPECT_TRUE(await([&] { return ready[0] == ranks; }));
+  for (int rank = 0; rank < ranks; ++rank)
+    if (rank != victim) children.await_asleep(rank);
+  const int64_t killed_ns = children.kill_together({victim});
+  for (const Ending& ending : children.wait()) EXPECT_TRUE(ending.succeeded() || ending.killed_by(SIGKILL)) << ending.output;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank == victim) continue;
+    for (int round : {0, 1}) {
+      EXPECT_EQ(outcomes.of(rank, round).code, ErrorCode::peer_lost) << outcomes.of(rank, round).text();
+      EXPECT_EQ(outcomes.of(rank, round).peer, victim);
+      EXPECT_NE(outcomes.of(rank, round).text().find(how), std::string::npos) << outcomes.of(rank, round).text();
+    }
+    EXPECT_LT(static_cast<double>(outcomes.of(rank).ended_ns - killed_ns) * 1e-9, 1.0) << rank;
+  }
+}
+
+TEST(BetweenHosts, a_death_is_told_to_all) {
+  for (int victim = 0; victim < 4; ++victim) expect_death_is_told("2,2", 4, victim, "was killed by signal 9");
+  expect_death_is_told("3,1", 4, 1, "was killed by signal 9");
+  expect_death_is_told("3,1", 4, 3, "is silent");
+  expect_death_is_told("1,1", 2, 0, "is silent");
+}
+
+// A root that gives returns at once, and may be gone before the others have come.
+TEST(BetweenHosts, what_was_given_before_leaving_arrives) {
+  for_each_world(on_hosts("1,1", 2), [](TestWorld& world) {
+    for (int round = 0; round < 20; ++round) {
+      GroupHandle group = distributed::new_group({0, 1});
+      std::vector<int32_t> data(30'000, world.rank() == 0 ? round : -1);
+      distributed::broadcast(view(data), {.src = 0, .group = group});
+      EXPECT_EQ(data, std::vector<int32_t>(30'000, round));
+      distributed::destroy_process_group(group);
+    }
+  });
+}
+
+TEST(BetweenHosts, ranks_do_not_agree_yet) {
+  for_each_world(on_hosts("1,1", 2), [](TestWorld& world) {
+    auto agreed = world.world().world_group()->agree(true, 1.0);
+    ASSERT_FALSE(agreed.ok());
+    EXPECT_NE(agreed.status().message().find("spans hosts (1,1)"), std::string::npos) << agreed.status().text();
+    expect_works(world);
+  });
+}
+
+// Within a host nothing has changed: a group there is usable after calls that differ.
+TEST(WithinAHost, a_group_is_usable_after_calls_that_differ) {
+  for_each_world(on_hosts("2,1", 3), [](TestWorld& world) {
+    GroupHandle mates = distributed::new_group({0, 1});
+    if (world.rank() == 2) return;
+    std::vector<float> data(world.rank() == 0 ? 10 : 11);
+    EXPECT_THROW(distributed::all_reduce(view(data), {.group = mates}), MismatchError);
+    expect_works(world, mates);
+  });
+}
+
+TEST(Layouts, that_differ_between_ranks_are_told_with_both) {
+  Outcomes outcomes(2);
+  const std::string job = unique_job();
+  Children children(2, [&](int rank) {
+    Settings settings = on_hosts(rank == 0 ? "1,1" : "0/1", 2).settings;
+    outcomes.note(rank, [&] { throw_if_error(join_as(rank, 2, job, settings).status()); });
+  });
+  children.wait();
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(outcomes.of(rank).code, ErrorCode::init);
+    EXPECT_NE(outcomes.of(rank).text().find("UNISONO_PRETEND_HOSTS is \"0/1\" on rank 1"), std::string::npos) << outcomes.of(rank).text();
+    EXPECT_NE(outcomes.of(rank).text().find("and \"1,1\" on rank 0"), std::string::npos) << outcomes.of(rank).text();
+  }
+}
+
+TEST(Layouts, that_do_not_add_up_are_refused_before_anybody_is_met) {
+  auto world = join_as(0, 1, unique_job(), on_hosts("2,2", 1).settings);
+  ASSERT_FALSE(world.ok());
+  EXPECT_EQ(world.status().code(), ErrorCode::init);
+  EXPECT_EQ(world.status().message(), "UNISONO_PRETEND_HOSTS: \"2,2\" makes 4 ranks, and there is 1");
+}
+
+}  // namespace
+}  // namespace unisono::testing
