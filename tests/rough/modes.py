@@ -124,4 +124,9 @@ MODES = {mode.name: mode for mode in (
     Mode("j", "hostile neighbours at the meeting place", around=hostile_neighbours, cannot=no_network_namespace),
     Mode("k-31", "call numbers start just below 2^31", environment={"UNISONO_FIRST_CALL": "2147483640"}, short=True),
     Mode("k-32", "call numbers start just below 2^32", environment={"UNISONO_FIRST_CALL": "4294967280"}, short=True),
+    Mode("l-halves", "on two pretended hosts", environment={"UNISONO_TEST_HOSTS": "halves"}, short=True),
+    Mode("l-uneven", "on two pretended hosts, one of one rank", environment={"UNISONO_TEST_HOSTS": "uneven"}),
+    Mode("l-middle", "on three pretended hosts, two of one rank", environment={"UNISONO_TEST_HOSTS": "middle"}),
+    Mode("l-interleaved", "on two pretended hosts, ranks in turns", environment={"UNISONO_TEST_HOSTS": "interleaved"}),
+    Mode("l-alone", "on a pretended host a rank", environment={"UNISONO_TEST_HOSTS": "alone"}),
 )}

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tests/support/layouts.hpp"
 #include "tests/support/scale.hpp"
 #include "tests/support/trial_lists.hpp"
 
@@ -59,6 +60,13 @@ void Author::choose_world() {
   settings.spin_us = dice_.one_of<int64_t>({50, 50, 0, 1, 1000});
   settings.peer_reads = dice_.one_of({"auto", "auto", "on", "off"});
   settings.test_streams = dice_.one_of({"rings", "rings", "rings", "sockets", "sockets:8K", "rough:1", "rough:2", "rough:3"});
+  if (scope_.deaths || program_.ranks < 2 || dice_.chance(60)) return;
+  settings.pretend_hosts = layout_named(dice_.one_of({"alone", "halves", "uneven", "middle", "interleaved"}), program_.ranks);
+}
+
+bool Author::spans_hosts(const Circle& circle) const {
+  const std::string& layout = program_.settings.pretend_hosts;
+  return !layout.empty() && !Hosts::parse("layout", layout, program_.ranks).value().among(circle.ranks).one();
 }
 
 // For some collectives an algorithm of the catalogue, up to the size that it holds; the rest goes as the planner says.
@@ -70,6 +78,7 @@ void Author::choose_plan() {
     std::vector<const Algorithm*> possible;
     for (const Algorithm& algorithm : catalogue())
       if (algorithm.collective == collective && algorithm.is_for_one_host() &&
+          (program_.settings.pretend_hosts.empty() || algorithm.need == Need::links) &&
           (program_.settings.peer_reads != "off" || !includes(algorithm.need, Need::peer_reads)) &&
           (!program_.settings.reproducible || algorithm.order == Order::tree))
         possible.push_back(&algorithm);
@@ -96,7 +105,7 @@ void Author::write_action() {
   // Where a giver may run ahead, it hears of a difference in a later call only.
   auto can_differ = [&](int circle) {
     const Circle& there = program_.circles[static_cast<size_t>(circle)];
-    return lives(circle) && there.ranks.size() > 1 && there.run_ahead == 0;
+    return lives(circle) && there.ranks.size() > 1 && there.run_ahead == 0 && !spans_hosts(there);  // where it breaks the group
   };
   if (number < 78) return write_call(*some_circle(lives));
   if (number < 82) return write_finish();

@@ -20,6 +20,7 @@ class Author {
   void choose_world();
   void choose_plan();
   void choose_victims();
+  bool spans_hosts(const Circle& circle) const;
   void write_action();
   void write_call(int circle);
   void write_make();

@@ -16,9 +16,9 @@ std::string text_of(const CallChoice& choice) {
 }  // namespace
 
 std::string Program::text() const {
-  return fmt::format("{} ranks as {}, cores {}, tile {}, spin {} us, peer_reads {}, streams {}, plan \"{}\", victims [{}]", ranks,
+  return fmt::format("{} ranks as {}, cores {}, tile {}, spin {} us, peer_reads {}, streams {}, hosts \"{}\", plan \"{}\", victims [{}]", ranks,
                      kind == Kind::threads ? "threads" : "processes", settings.cores, settings.tile_bytes,
-                     settings.spin_us, settings.peer_reads, settings.test_streams, settings.plan, fmt::join(victims, ", "));
+                     settings.spin_us, settings.peer_reads, settings.test_streams, settings.pretend_hosts, settings.plan, fmt::join(victims, ", "));
 }
 
 std::string Program::text_of(size_t index) const {
