@@ -29,10 +29,13 @@ sockaddr_in loopback(int port) {
   return address;
 }
 
-// Reads away what came, and asks whether the other end's kernel has all that was sent.
+// Reads away what came, and asks whether the other end's kernel has all that was sent, or never will.
 bool all_is_there(int socket) {
   std::byte unread[4096];
   for (int pieces = 0; pieces < 1024 && recv(socket, unread, sizeof(unread), 0) > 0;) ++pieces;
+  tcp_info info = {};
+  socklen_t length = sizeof(info);
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || info.tcpi_state == TCP_CLOSE) return true;
   int unacknowledged = 0;
   return ioctl(socket, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
 }
@@ -146,11 +149,7 @@ bool Sockets::look_after_left() {
 // Nothing announces that the last byte was acknowledged.
 void Sockets::finish_left() {
   constexpr int look_again_ms = 1;
-  while (look_after_left()) {
-    std::lock_guard lock(mutex_);
-    pollfd one{left_.front().socket.number(), 0, 0};
-    poll(&one, 1, look_again_ms);
-  }
+  while (look_after_left()) poll(nullptr, 0, look_again_ms);
 }
 
 void Sockets::watch(int socket) {
