@@ -21,7 +21,52 @@ LARGE_TESTS = ("async_test", "coalesced_test", "collectives_test", "command_test
                "plans_test", "reproducible_test", "shared_lists_test", "shared_tensor_test", "torture_calls_test", "torture_deaths_test",
                "torture_finds_test", "user_reduction_test")
 NO_READS = "asks by name for an algorithm that reads peers' memory, which is an error where the kernel refuses that"
+USABLE = "expects the group to be usable after calls that differ or are refused; between hosts they break it, as pretended_hosts_test has it"
+ONE_HOST = "asks by name for algorithms that need all ranks on one host"
+NO_AGREEMENT = "ranks on different hosts do not agree yet"
+NO_WITNESS = "expects to be told how a rank ended, which nobody can tell of a host without another rank"
+SEES_MEMORY = "looks at, or writes over, memory of a rank that is on another host here"
+BETWEEN_HOSTS = (
+    ("agree_test", "", NO_AGREEMENT),
+    ("argument_test", "", USABLE),
+    ("call_numbers_test", "CallNumbers.wrap_where_calls_differ_or_are_refused", USABLE),
+    ("coalesced_test", "CoalescedDiffers.*:CoalescedRefuses.*", USABLE),
+    ("coalescing_test", "Coalescing.ends_with_its_scope:Coalescing.says_which_of_its_calls_failed_and_why:"
+     "Coalescing.stays_in_step_when_one_rank_gives_something_wrong", USABLE),
+    ("corruption_test", "", SEES_MEMORY),
+    ("death_test", "", "waits until every rank sleeps in a call, and who only gives to other hosts does not"),
+    ("dialects_test", "Page/DialectsRow.*", USABLE),
+    ("exchange_error_test", "", USABLE),
+    ("groups_test", "Groups.made_and_ended_in_a_row_give_their_memory_back", "expects memory back at once, and that others have left is told later"),
+    ("interrupt_test", "*agree*", NO_AGREEMENT),
+    ("join_strangers_test", "Strangers.who_are_handed_the_memory_*", SEES_MEMORY),
+    ("join_test", "Join.the_cores_of_one_rank_count_for_all", SEES_MEMORY),
+    ("mismatch_test", "", USABLE),
+    ("mismatch_forms_test", "", USABLE),
+    ("no_network_test", "", "has it that ranks of one host use no network"),
+    ("ordinary_users_test", "OrdinaryUsers.are_told_which_signal_*:OrdinaryUsers.who_call_exec_*:OrdinaryUsers.whose_address_space_*",
+     NO_WITNESS + "; or fewer arenas are mapped than it takes to run out"),
+    ("peer_reads_test", "", SEES_MEMORY),
+    ("persistent_test", "Prepared.calls_that_differ_are_found_each_time", USABLE),
+    ("plans_test", "", ONE_HOST),
+    ("refusals_test", "", USABLE),
+    ("reproducible_test", "SameBits.*", ONE_HOST),
+    ("scan_test", "Scan.adds_up_by_the_tree_*:Scan.and_exscan_are_different_calls:Scan.refuses_avg_and_says_why", ONE_HOST + ", or " + USABLE),
+    ("shared_lists_test", "SharedTensorLists.are_taken_by_every_plan", ONE_HOST),
+    ("shared_tensor_test", "SharedTensors.are_taken_by_every_plan:SharedTensors.of_a_rank_that_left_are_not_believed",
+     ONE_HOST + ", or " + SEES_MEMORY),
+    ("shortage_test", "SharedMemory.that_is_missing_in_a_large_call_*", USABLE),
+    ("signatures_test", "Signatures.that_collide_*", USABLE),
+    ("streams_test", "Of/Streams.do_not_stand_in_the_way_*", NO_WITNESS),
+    ("surprise_test", "Surprise.memory_*:Timeouts.that_cannot_be_are_refused", USABLE),
+    ("torture_calls_test", "", USABLE + "; it chooses layouts itself"),
+    ("torture_deaths_test", "", NO_AGREEMENT),
+    ("torture_finds_test", "", ONE_HOST),
+    ("torture_points_test", "", NO_WITNESS),
+    ("user_reduction_test", "UserReduction.that_*", USABLE),
+)
 ROWS = (
+    *(row("^l-", *each) for each in BETWEEN_HOSTS),
     row("^[cg]", "peer_reads_test", "PeerReads.that_are_refused_on_one_rank_or_all_are_done_without:PeerReads.that_are_refused_later_break_*",
         "begins with ranks that may read each other's memory"),
     row("^[cg]", "surprise_test", "Surprise.memory_of_a_peer_that_cannot_be_read_breaks_the_group_and_says_why", NO_READS),
