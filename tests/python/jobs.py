@@ -48,9 +48,10 @@ def run(*line, **options):
     return subprocess.CompletedProcess(line, process.returncode, stdout, stderr)
 
 
-def unisono_run(ranks, script, *arguments):
-    """`unisono run -n ranks python script arguments`: every line has the rank in front."""
-    return run(command(), "run", "-n", ranks, sys.executable, script, *arguments)
+def unisono_run(ranks, script, *arguments, hosts=""):
+    """`unisono run -n ranks python script arguments`, perhaps on pretended hosts: every line has the rank in front."""
+    pretended = ("--pretend-hosts", hosts) if hosts else ()
+    return run(command(), "run", "-n", ranks, *pretended, sys.executable, script, *arguments)
 
 
 def explain(done):

@@ -40,15 +40,15 @@ class Pool:
         self.folder = tempfile.TemporaryDirectory(prefix="unisono-ranks-")
         self.runs = 0
 
-    def run(self, function, ranks, *arguments):
-        """What the function returns, rank by rank; it is called on so many ranks of a world of their own."""
+    def run(self, function, ranks, *arguments, hosts=""):
+        """What the function returns, rank by rank; it is called on so many ranks of a world of their own, or of these pretended hosts."""
         while len(self.workers) < ranks:
             self.workers.append(Worker(pathlib.Path(self.folder.name) / f"errors-{self.runs}-{len(self.workers)}"))
         self.runs += 1
         meeting = f"file://{self.folder.name}/world-{self.runs}"
         workers = self.workers[:ranks]
         for rank, worker in enumerate(workers):
-            worker.ask((function.__code__.co_filename, function.__name__, rank, ranks, meeting, arguments))
+            worker.ask((function.__code__.co_filename, function.__name__, rank, ranks, meeting, hosts, arguments))
         answers = self._collect(workers)
         if not all(good for good, _ in answers):
             raise AssertionError("\n".join(f"--- rank {rank}: {answer}" for rank, (_, answer) in enumerate(answers)))
@@ -138,8 +138,11 @@ def _module(path):
 
 
 def _perform(question):
-    path, name, rank, ranks, meeting, arguments = question
+    path, name, rank, ranks, meeting, hosts, arguments = question
     import unisono.distributed as dist
+    os.environ.pop("UNISONO_PRETEND_HOSTS", None)
+    if hosts:
+        os.environ["UNISONO_PRETEND_HOSTS"] = hosts
     try:
         function = getattr(_module(path), name)
         dist.init_process_group(rank=rank, world_size=ranks, init_method=meeting, timeout=JOIN_TIMEOUT_S)

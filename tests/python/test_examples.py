@@ -10,9 +10,9 @@ needs_torch = pytest.mark.skipif(not jobs.has("torch"), reason="torch is not ins
 needs_backend = pytest.mark.skipif(not jobs.has("torch") or not jobs.has("unisono.torch"), reason="unisono.torch is not here")
 
 
-def said(example, *arguments, ranks=2, ends_well=True):
+def said(example, *arguments, ranks=2, hosts="", ends_well=True):
     """What every rank printed, as a list of lines a rank; where it `ends_well`, the example must also have left without an error."""
-    done = jobs.unisono_run(ranks, EXAMPLES / example, *arguments)
+    done = jobs.unisono_run(ranks, EXAMPLES / example, *arguments, hosts=hosts)
     assert done.returncode == 0 or not ends_well, jobs.explain(done)
     return [re.findall(rf"^\[{rank}\] (.*)$", done.stdout, re.MULTILINE) for rank in range(ranks)]
 
@@ -69,6 +69,14 @@ def test_ddp():
     # Of Gloo only the losses are asked: once in some thousand runs it aborts after the last line, with Unisono or without. A thread of
     # Gloo that drops the tensors of its last call while the interpreter ends is ended by Python in the middle of a destructor.
     assert ours == losses(said("ddp.py", "--backend", "gloo", ends_well=False))
+
+
+@needs_backend
+def test_ddp_on_pretended_hosts():
+    """Two ranks add up in one order wherever they are, so the losses are those of one host."""
+    assert losses(said("ddp.py", hosts="1,1")) == losses(said("ddp.py"))
+    lines = said("ddp.py", ranks=3, hosts="2,1")
+    assert lines[2][-1] == "rank 2: 641 weights, the same on all 3 ranks"
 
 
 def test_all_are_short_and_run_here():

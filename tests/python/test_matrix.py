@@ -67,6 +67,16 @@ def test_matrix(pool, part, expected, ranks):
     assert pool.run(part, ranks, every) == [expected * (len(WAYS) if every else 1)] * ranks
 
 
+HOSTS = ["2,2", "3,1"] + (["1,1", "1,2,1", "0/1/0/1"] if FULL else [])
+
+
+@pytest.mark.parametrize("hosts", HOSTS)
+@pytest.mark.parametrize("part, expected", [(reductions, 17 * (9 * 8 + 8 * 3)), (moves, 20 * 12)])
+def test_matrix_on_pretended_hosts(pool, part, expected, hosts):
+    ranks = 2 if hosts == "1,1" else 4
+    assert pool.run(part, ranks, FULL, hosts=hosts) == [expected * (len(WAYS) if FULL else 1)] * ranks
+
+
 def test_no_function_is_forgotten():
     """Each collective and each letter of both dialects is called by name in the matrix."""
     text = inspect.getsource(matrix) + inspect.getsource(matrix_moves)

@@ -84,11 +84,11 @@ def fork_ranks(size, folder):
     os._exit(0)
 
 
-def run(module_name, size):
-    """What every case said on all ranks together: nothing where all went well."""
+def run(module_name, size, hosts=""):
+    """What every case said on all ranks together, which may be on pretended hosts: nothing where all went well."""
     with tempfile.TemporaryDirectory(prefix="unisono-torch-") as folder:
         command = [sys.executable, __file__, module_name, str(size), folder]
-        environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+        environment = {**os.environ, "PYTHONWARNINGS": "ignore", **({"UNISONO_PRETEND_HOSTS": hosts} if hosts else {})}
         process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
         try:
             errors = process.communicate(timeout=ALL_MAY_TAKE_S)[1]
