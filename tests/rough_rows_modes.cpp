@@ -96,12 +96,16 @@ void expect_late_call_numbers() {
   ADD_FAILURE() << "the library has no setting UNISONO_FIRST_CALL";
 }
 
+void expect_pretended_hosts() {
+  for_each_world(ranks(2).with(Kind::threads), [](TestWorld& world) { EXPECT_FALSE(world.world().hosts().one()); });
+}
+
 TEST(Mode, is_in_force) {
   const std::map<char, void (*)()> checks = {
       {'a', expect_an_ordinary_user},       {'b', expect_few_descriptors},        {'c', expect_no_reading_of_memory},
       {'d', expect_closed_streams},         {'e', expect_core_dumps},             {'f', expect_ignored_signals},
       {'g', expect_a_pid_namespace_a_rank}, {'h', expect_a_small_address_space},  {'i', expect_a_small_memory_cgroup},
-      {'j', expect_hostile_neighbours},     {'k', expect_late_call_numbers}};
+      {'j', expect_hostile_neighbours},     {'k', expect_late_call_numbers},        {'l', expect_pretended_hosts}};
   const std::string mode = rough_mode();
   if (mode.empty()) GTEST_SKIP() << "no mode: UNISONO_TEST_ROUGH is not set";
   ASSERT_TRUE(checks.contains(mode.front())) << mode;

@@ -130,6 +130,12 @@ class World : public std::enable_shared_from_this<World> {
   void tell_entry(const BoardEntry& entry, const std::vector<int>& ranks);
   Group::Share progress_all(std::vector<std::shared_ptr<Group>>& groups, uint32_t& version);
   void sweep_retired();
+  template <typename Tell>
+  void for_each_group(Tell tell) {  // under the mutex, also those that are being or have been left
+    for (auto& entry : groups_) tell(*entry.second);
+    for (auto& group : leaving_) tell(*group);
+    for (auto& group : retired_) tell(*group);
+  }
   void look_after_idle_groups();
   // A group that was not made gives its number back; the name of one that was made does not come again, so how often it was made
   // need not be remembered.
@@ -170,6 +176,7 @@ class World : public std::enable_shared_from_this<World> {
 
   mutable std::mutex mutex_;  // guards the maps and lists below
   std::map<std::string, std::shared_ptr<Group>> groups_;
+  std::vector<std::shared_ptr<Group>> leaving_;  // being left by us: what is told of them still counts
   std::vector<std::shared_ptr<Group>> retired_;  // left by us, not yet by everybody
   std::vector<GroupParts> failed_;               // tries in vain whose lanes others may still know
   std::map<std::pair<std::string, std::vector<int>>, int> times_made_;  // how often these members made this name

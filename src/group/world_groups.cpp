@@ -160,12 +160,14 @@ Status World::destroy_group(const std::string& name) {
     auto entry = groups_.find(name);
     if (entry == groups_.end()) return {ErrorCode::state, fmt::format("there is no group \"{}\"", name)};
     group = entry->second;
+    leaving_.push_back(group);
     groups_.erase(entry);
     groups_version_.fetch_add(1, std::memory_order_release);
   }
   group->leave();
   {
     std::lock_guard lock(mutex_);
+    std::erase(leaving_, group);
     retired_.push_back(std::move(group));
   }
   sweep_retired();

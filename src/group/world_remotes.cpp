@@ -111,17 +111,14 @@ void World::heard_entry(int from, const Notice& notice) {
 
 // Under the mutex. False where there is no such group.
 bool World::pass_on(int from, const Notice& notice) {
-  auto tell = [&](Group& group) {
+  bool found = false;
+  for_each_group([&](Group& group) {
     const int member = group.index_of(from);
-    if (group.board_key().key != notice.head.group || member < 0) return false;
+    if (group.board_key().key != notice.head.group || member < 0) return;
     group.told(member, notice);
-    return true;
-  };
-  for (auto& entry : groups_)
-    if (tell(*entry.second)) return true;
-  for (auto& group : retired_)
-    if (tell(*group)) return true;
-  return false;
+    found = true;
+  });
+  return found;
 }
 
 // What is told of a group that the teller has made already, and this rank not yet, waits for that.
@@ -151,8 +148,7 @@ void World::apply_early(Group& group) {
 
 void World::tell_owed() {
   std::lock_guard lock(mutex_);
-  for (auto& entry : groups_) entry.second->tell_owed();
-  for (auto& group : retired_) group->tell_owed();
+  for_each_group([](Group& group) { group.tell_owed(); });
 }
 
 void World::judge_doubts() {

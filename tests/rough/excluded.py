@@ -37,8 +37,7 @@ BETWEEN_HOSTS = (
     ("death_test", "", "waits until every rank sleeps in a call, and who only gives to other hosts does not"),
     ("dialects_test", "Page/DialectsRow.*", USABLE),
     ("exchange_error_test", "", USABLE),
-    ("groups_test", "Groups.made_and_ended_in_a_row_give_their_memory_back", "expects memory back at once, and that others have left is told later"),
-    ("interrupt_test", "*agree*", NO_AGREEMENT),
+    ("interrupt_test", "*agree*:Interrupt.is_nothing_that_the_threads_of_the_library_ask_about", NO_AGREEMENT),
     ("join_strangers_test", "Strangers.who_are_handed_the_memory_*", SEES_MEMORY),
     ("join_test", "Join.the_cores_of_one_rank_count_for_all", SEES_MEMORY),
     ("mismatch_test", "", USABLE),
@@ -51,6 +50,7 @@ BETWEEN_HOSTS = (
     ("plans_test", "", ONE_HOST),
     ("refusals_test", "", USABLE),
     ("reproducible_test", "SameBits.*", ONE_HOST),
+    ("resources_test", "Memory.that_one_rank_lacks_*", USABLE),
     ("scan_test", "Scan.adds_up_by_the_tree_*:Scan.and_exscan_are_different_calls:Scan.refuses_avg_and_says_why", ONE_HOST + ", or " + USABLE),
     ("shared_lists_test", "SharedTensorLists.are_taken_by_every_plan", ONE_HOST),
     ("shared_tensor_test", "SharedTensors.are_taken_by_every_plan:SharedTensors.of_a_rank_that_left_are_not_believed",
@@ -64,6 +64,7 @@ BETWEEN_HOSTS = (
     ("torture_finds_test", "", ONE_HOST),
     ("torture_points_test", "", NO_WITNESS),
     ("user_reduction_test", "UserReduction.that_*", USABLE),
+    ("waiting_test", "Waiting.no_wake_up_is_lost_between_crowded_ranks", ONE_HOST),
 )
 ROWS = (
     *(row("^l-", *each) for each in BETWEEN_HOSTS),
