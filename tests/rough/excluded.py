@@ -60,6 +60,7 @@ BETWEEN_HOSTS = (
     ("streams_test", "Of/Streams.do_not_stand_in_the_way_*", NO_WITNESS),
     ("surprise_test", "Surprise.memory_*:Timeouts.that_cannot_be_are_refused", USABLE),
     ("torture_calls_test", "", USABLE + "; it chooses layouts itself"),
+    ("torture_cycles_test", "Cycles.of_making_and_destroying_groups_*", "counts at once, and that the others left the last group is told later"),
     ("torture_deaths_test", "", NO_AGREEMENT),
     ("torture_finds_test", "", ONE_HOST),
     ("torture_points_test", "", NO_WITNESS),
