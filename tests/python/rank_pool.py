@@ -40,15 +40,15 @@ class Pool:
         self.folder = tempfile.TemporaryDirectory(prefix="unisono-ranks-")
         self.runs = 0
 
-    def run(self, function, ranks, *arguments, hosts=""):
-        """What the function returns, rank by rank; it is called on so many ranks of a world of their own, or of these pretended hosts."""
+    def run(self, function, ranks, *arguments, **settings):
+        """What the function returns, rank by rank; it is called on so many ranks of a world of their own, which has these settings."""
         while len(self.workers) < ranks:
             self.workers.append(Worker(pathlib.Path(self.folder.name) / f"errors-{self.runs}-{len(self.workers)}"))
         self.runs += 1
         meeting = f"file://{self.folder.name}/world-{self.runs}"
         workers = self.workers[:ranks]
         for rank, worker in enumerate(workers):
-            worker.ask((function.__code__.co_filename, function.__name__, rank, ranks, meeting, hosts, arguments))
+            worker.ask((function.__code__.co_filename, function.__name__, rank, ranks, meeting, settings, arguments))
         answers = self._collect(workers)
         if not all(good for good, _ in answers):
             raise AssertionError("\n".join(f"--- rank {rank}: {answer}" for rank, (_, answer) in enumerate(answers)))
@@ -138,11 +138,9 @@ def _module(path):
 
 
 def _perform(question):
-    path, name, rank, ranks, meeting, hosts, arguments = question
+    path, name, rank, ranks, meeting, settings, arguments = question
     import unisono.distributed as dist
-    os.environ.pop("UNISONO_PRETEND_HOSTS", None)
-    if hosts:
-        os.environ["UNISONO_PRETEND_HOSTS"] = hosts
+    os.environ.update(settings)
     try:
         function = getattr(_module(path), name)
         dist.init_process_group(rank=rank, world_size=ranks, init_method=meeting, timeout=JOIN_TIMEOUT_S)
@@ -152,6 +150,8 @@ def _perform(question):
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
+        for setting in settings:
+            del os.environ[setting]
 
 
 def _serve(questions, answers):
