@@ -94,6 +94,7 @@ void Run::start(uint64_t word, uint64_t base_tile, uint64_t signature) {
   taken_ = false;
   std::fill(std::begin(receipts_), std::end(receipts_), Receipt{});
   sends_.clear();
+  ++sends_version_;
   for (Layout& list : lists_) list.spans.clear();
   std::fill(std::begin(done_steps_), std::end(done_steps_), 0);
   if (!uses_links_ && assignment_.schedule->stage_slots > 0) return;
@@ -144,7 +145,7 @@ bool Run::pass_gate() {
 bool Run::perform(const Step& step, int64_t tile) {
   if (needs_everybody(step) && !pass_gate()) return false;
   const bool writes = step.target.buffer != Buffer::none && step.target.buffer != Buffer::stage;  // what is staged is never sent
-  if (writes && !sends_.empty() && is_being_sent(place(step.target, tile))) return false;
+  if (writes && !sends_.empty() && is_being_sent(step, tile)) return false;
   FAULT_POINT("run_step");
   switch (step.kind) {
     case StepKind::publish: publish(step.flag, tile); return true;

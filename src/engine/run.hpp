@@ -128,7 +128,7 @@ class Run {
   void add_received(const Step& step, std::byte* at, const std::byte* data, int64_t bytes);
   void prepare_links(int64_t longest);
   bool progress_sends();
-  bool is_being_sent(const Stretch& target) const;
+  bool is_being_sent(const Step& step, int64_t tile);
   void copy(const Step& step, int64_t tile);
   bool is_partial(ChunkRef ref) const { return widened_ > 1 && ref.buffer == Buffer::scratch; }
   Reduction reduction_at(ChunkRef ref) const;  // of what lies there
@@ -161,6 +161,15 @@ class Run {
   std::vector<Arrival> arrivals_;  // by peer
   int64_t done_steps_[max_window] = {};
   std::vector<PendingSend> sends_;
+  uint64_t sends_version_ = 0;  // changes whenever they do
+  // Whether the step that a tile is in has to wait for a send, as last found: of long lists that takes long to find out, and a
+  // step is tried again and again.
+  struct Held {
+    int64_t tile = -1, step = 0;
+    uint64_t version = 0;
+    bool held = false;
+  };
+  Held held_[max_window];
   std::vector<std::byte> scratch_, landing_, receipt_;
   std::vector<std::byte> link_landing_;  // of what is added up: a part for each tile in flight
   std::vector<const void*> sources_;

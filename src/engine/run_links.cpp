@@ -8,6 +8,7 @@
 // comes before a frame of a tile that this rank has in flight is of less than twice as many tiles as it has (schedule/play.hpp plays it).
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.hpp"
@@ -40,7 +41,9 @@ void Run::send(const Step& step, int64_t tile) {
     channel.post_send(std::as_bytes(std::span(&frame, 1)), {left.data, static_cast<size_t>(bytes)});
     left.drop(bytes);
   } while (left.bytes > 0);
-  if (channel.sending()) sends_.push_back({step.peer, channel.posted(), all});
+  if (!channel.sending()) return;
+  sends_.push_back({step.peer, channel.posted(), all});
+  ++sends_version_;
 }
 
 // Receiving turns channels, too, and so may have sent the last of something.
@@ -49,13 +52,19 @@ bool Run::progress_sends() {
   for (const PendingSend& send : sends_)
     if (Channel& channel = router_.to(send.peer); channel.sending()) moved |= channel.turn();
   auto is_over = [this](const PendingSend& send) { return router_.to(send.peer).sent() >= send.number; };
-  return std::erase_if(sends_, is_over) > 0 || moved;
+  const bool some_are_over = std::erase_if(sends_, is_over) > 0;
+  sends_version_ += some_are_over;
+  return some_are_over || moved;
 }
 
-bool Run::is_being_sent(const Stretch& target) const {
-  for (const PendingSend& send : sends_)
-    if (send.data.overlaps(target)) return true;
-  return false;
+bool Run::is_being_sent(const Step& step, int64_t tile) {
+  Held& found = held_[tile % max_window];
+  const int64_t index = done_steps(tile);
+  if (found.tile == tile && found.step == index && found.version == sends_version_) return found.held;
+  const Stretch target = place(step.target, tile);
+  auto overlaps = [&target](const PendingSend& send) { return send.data.overlaps(target); };
+  found = {tile, index, sends_version_, std::any_of(sends_.begin(), sends_.end(), overlaps)};
+  return found.held;
 }
 
 // A function of the user's is never shown a part of a unit (reduction.hpp), and what arrives may end anywhere.
