@@ -31,12 +31,14 @@ class Two {
       sockets_[rank] = std::move(*sockets);
       neighbours[rank].port = sockets_[rank]->port();
       neighbours[rank].token = 100 + rank;
+      sockets_[rank]->know(100 + rank);
+      sockets_[rank]->expect(group);
     }
     for (size_t rank = 0; rank < 2; ++rank) {
       lanes_[rank] = std::make_unique<Lanes>(machine_.layout, static_cast<int>(rank), neighbours);
       lanes_[rank]->find(machine_.offsets);
       routers_[rank] = std::make_unique<Router>(*lanes_[rank], *machine_.arenas[rank], LinkUse::steps, Ways{*choice, sockets_[rank].get()});
-      routers_[rank]->met(4711);
+      routers_[rank]->met(group);
       EXPECT_TRUE(channel(static_cast<int>(rank)).open().ok());
     }
   }
@@ -45,6 +47,8 @@ class Two {
   Sockets& sockets(int rank) { return *sockets_[static_cast<size_t>(rank)]; }
 
  private:
+  static constexpr uint64_t group = 4711;
+
   Machine machine_;
   std::unique_ptr<Sockets> sockets_[2];
   std::unique_ptr<Lanes> lanes_[2];
@@ -169,6 +173,8 @@ TEST(RoughStream, breaks_and_says_so) { EXPECT_EQ(state_after_ten_bytes("rough:1
 TEST(Sockets, take_a_connection_only_for_what_it_was_opened_for) {
   auto sockets = Sockets::open(0), other = Sockets::open(0);
   ASSERT_TRUE(sockets.ok() && other.ok());
+  (*sockets)->know(7);
+  for (uint64_t group : {1, 2}) (*sockets)->expect(group);
   const SocketKey key{.token = 7, .group = 1, .use = 0, .from = 0, .to = 1};
   auto knock = [&](const SocketKey& as) {
     Descriptor socket = (*other)->connect((*sockets)->port());
@@ -185,6 +191,25 @@ TEST(Sockets, take_a_connection_only_for_what_it_was_opened_for) {
   EXPECT_TRUE((*sockets)->arrived(key));
   EXPECT_FALSE((*sockets)->arrived(key)) << "it was fetched";
   EXPECT_TRUE((*sockets)->arrived({7, 2, 0, 0, 1})) << "who came early waits";
+}
+
+TEST(Sockets, close_what_comes_for_no_group_of_theirs_or_without_the_token) {
+  auto sockets = Sockets::open(0), other = Sockets::open(0);
+  ASSERT_TRUE(sockets.ok() && other.ok());
+  (*sockets)->know(7);
+  (*sockets)->expect(1);
+  auto is_closed = [&](const SocketKey& as) {
+    const Descriptor socket = (*other)->connect((*sockets)->port());
+    EXPECT_EQ(send(socket.number(), &as, sizeof(as), MSG_NOSIGNAL), static_cast<ssize_t>(sizeof(as)));
+    EXPECT_FALSE((*sockets)->arrived({7, 1, 0, 5, 5}));
+    std::byte byte;
+    return recv(socket.number(), &byte, 1, 0) == 0;
+  };
+  EXPECT_FALSE(is_closed({7, 1, 0, 0, 1}));
+  EXPECT_TRUE(is_closed({8, 1, 0, 0, 1})) << "another token";
+  EXPECT_TRUE(is_closed({7, 2, 0, 0, 1})) << "a group that is not there";
+  (*sockets)->forget(1);
+  EXPECT_TRUE(is_closed({7, 1, 0, 0, 1})) << "a group that has ended";
 }
 
 TEST(StreamChoice, reads_what_it_may_be_and_tells_of_the_rest) {

@@ -27,8 +27,9 @@ Result<std::vector<int>> Group::failed_ranks() const {
   if (Status status = intact(); status.code() == ErrorCode::state) return status;
   const std::vector<int> here = survivors();
   std::vector<int> ranks;
+  const Status fault = members_.is_broken() ? members_.fault() : Status();  // of one on another host it may be known to others first
   for (int rank : parts_.ranks)
-    if (std::find(here.begin(), here.end(), rank) == here.end() || (rank != world_rank(me()) && parts_.world->has_ended(rank)))
+    if ((fault.code() == ErrorCode::peer_lost && fault.peer() == rank) || std::find(here.begin(), here.end(), rank) == here.end() || (rank != world_rank(me()) && parts_.world->has_ended(rank)))
       ranks.push_back(rank);
   std::sort(ranks.begin(), ranks.end());
   return ranks;

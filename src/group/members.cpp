@@ -126,12 +126,12 @@ void Members::ask_about(uint32_t call, int member, const Announcement& announcem
   remotes_->tell(rank(member), call_notice(call, announcement, true));
 }
 
-// The answer is about the same call, if this rank has announced it; its cell is not written again before the word was.
+// The answer is about the same call, if this rank has announced it.
 void Members::told_call(int member, const Notice& notice) {
   ToldCall told;
   if (!notice.read(told)) return;
   const uint32_t call = call_of(told.word);
-  lanes_.control(member).finished.store(notice.head.finished, std::memory_order_release);
+  if (!knows_how_far(member)) lanes_.control(member).finished.store(notice.head.finished, std::memory_order_release);
   write_note(lanes_.member(member).head().waiting, notice.text().substr(sizeof(told)));
   if (told.word != 0) {
     std::lock_guard lock(told_mutex_);
@@ -139,10 +139,15 @@ void Members::told_call(int member, const Notice& notice) {
     lanes_.word(member, call).store(told.word, std::memory_order_release);
   }
   if (!notice.head.asks) return;
-  const uint64_t word = this->word(me(), call);
-  const bool announced = call_of(word) == call;
-  Notice answer = call_notice(call, announced ? announcement(me(), call) : Announcement(), false);
-  if (!announced || this->word(me(), call) != word) std::memset(answer.body.data(), 0, sizeof(told.word));
+  Notice answer;
+  {
+    std::lock_guard lock(told_mutex_);  // this rank's own cell is written under it, too
+    const bool announced = call_of(this->word(me(), call)) == call;
+    Announcement mine;
+    if (announced) std::memcpy(static_cast<void*>(&mine), lanes_.cell(me(), call).bytes, sizeof(mine));
+    answer = call_notice(call, mine, false);
+    if (!announced) std::memset(answer.body.data(), 0, sizeof(told.word));
+  }
   remotes_->tell(rank(member), answer);
 }
 
@@ -178,16 +183,15 @@ Presence Members::presence(int member) const {
 }
 
 void Members::mark_died(int member) {
-  if (span_hosts() && is_here(member)) {
-    Notice told = notice(NoticeHead::Kind::ended);
-    told.head.rank = member;
-    told.head.finished = finished(member);
-    tell(told);
-  }
   uint32_t here = still_here;
   lanes_.left(me(), member).compare_exchange_strong(here, has_died, std::memory_order_acq_rel);
   wake_me();
   wake_everyone();
+  if (!span_hosts() || !is_here(member)) return;
+  Notice told = notice(NoticeHead::Kind::ended);
+  told.head.rank = member;
+  told.head.finished = finished(member);
+  tell(told);
 }
 
 void Members::say_leaving() { lanes_.mine().leaving.store(1, std::memory_order_seq_cst); }

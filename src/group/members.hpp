@@ -55,6 +55,8 @@ class Members {
 
   // Announcements: first what is announced, then the word that stands for it.
   void write(uint32_t call, const Announcement& announcement) {
+    std::unique_lock lock(told_mutex_, std::defer_lock);
+    if (span_hosts()) lock.lock();  // the control thread reads it for others
     std::memcpy(lanes_.cell(me(), call).bytes, &announcement, announcement.used_bytes());
   }
   void announce(uint32_t call, uint64_t word) { lanes_.word(me(), call).store(word, std::memory_order_release); }
@@ -112,7 +114,7 @@ class Members {
   Lanes lanes_;
   Remotes* remotes_;
   uint64_t group_ = 0;             // its key
-  mutable std::mutex told_mutex_;  // guards the announcements in mirrors
+  mutable std::mutex told_mutex_;  // guards the announcements in mirrors and, where the group spans hosts, this rank's own
 };
 
 }  // namespace unisono

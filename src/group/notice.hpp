@@ -28,7 +28,7 @@ struct NoticeHead {
   };
 
   Kind kind = Kind::entry;
-  bool asks = false;      // announced: the same of the one who is told is wanted
+  uint8_t asks = 0;       // announced: the same of the one who is told is wanted
   uint16_t code = 0;      // fault: the ErrorCode
   int32_t rank = -1;      // fault: who is to blame; lost, ended: who
   uint64_t group = 0;     // the key of its board entry; 0: the world

@@ -10,7 +10,8 @@ constexpr size_t most_waiting = 4096;                       // notices to one th
 
 }  // namespace
 
-Remotes::Remotes(std::span<const Neighbour> everybody, int me, const Ways& ways) : peers_(everybody.size()) {
+Remotes::Remotes(std::span<const Neighbour> everybody, int me, const Ways& ways, std::function<void()> wake)
+    : wake_(std::move(wake)), peers_(everybody.size()) {
   for (const Neighbour& other : everybody) {
     if (other.is_here()) continue;
     auto stream = socket_between(*ways.sockets, everybody[static_cast<size_t>(me)], other, notices);
@@ -34,7 +35,8 @@ void Remotes::tell(int rank, const Notice& notice) {
   kept.head.bytes = static_cast<uint32_t>(kept.body.size());
   to.channel->post_send(std::as_bytes(std::span(&kept.head, 1)), kept.body);
   move(to);
-  if (to.channel->sending()) to.channel->arm();
+  if (to.channel->sending() || to.channel->receiving()) to.channel->arm();  // perhaps it was connected just now
+  if (to.part != Peer::Part::none && !to.channel->receiving()) wake_();      // a turn may also receive
 }
 
 void Remotes::tell_all(const Notice& notice) {
@@ -42,7 +44,7 @@ void Remotes::tell_all(const Notice& notice) {
 }
 
 // One notice, if all of it is there. What cannot be ends the connection: the rest would be read wrongly.
-bool Remotes::hear(Peer& from, std::vector<Heard>& heard, int rank) {
+bool Remotes::hear(Peer& from, std::deque<Heard>& heard, int rank) {
   Channel& channel = *from.channel;
   const auto head = std::as_writable_bytes(std::span(&from.hearing.head, 1));
   if (from.part == Peer::Part::none) channel.post_receive(head);
@@ -60,27 +62,26 @@ bool Remotes::hear(Peer& from, std::vector<Heard>& heard, int rank) {
     move(from);
     if (channel.receiving()) return false;
   }
+  heard.emplace_back();  // where there is no memory for it, all is as it was
+  heard.back() = {rank, std::move(from.hearing)};
   from.part = Peer::Part::none;
-  heard.push_back({rank, std::move(from.hearing)});
   from.hearing = {};
   return true;
 }
 
-Remotes::News Remotes::listen() {
-  News news;
+void Remotes::listen(News& news) {
   std::lock_guard lock(mutex_);
   for (int rank : ranks_) {
     Peer& from = peer(rank);
     if (!from.channel) continue;
     while (hear(from, news.heard, rank)) continue;
     if (!from.channel || !from.channel->state().ok()) {
-      from = {};
       news.ended.push_back(rank);
+      from = {};
     } else {
       from.channel->arm();
     }
   }
-  return news;
 }
 
 bool Remotes::has_ended(int rank) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -18,7 +19,8 @@ namespace unisono {
 
 class Remotes {
  public:
-  Remotes(std::span<const Neighbour> everybody, int me, const Ways& ways);
+  // `wake`: the control thread is to listen, though nothing may come any more.
+  Remotes(std::span<const Neighbour> everybody, int me, const Ways& ways, std::function<void()> wake);
   Remotes(const Remotes&) = delete;
 
   std::span<const int> ranks() const { return ranks_; }
@@ -26,14 +28,14 @@ class Remotes {
   void tell_all(const Notice& notice);
 
   struct Heard {
-    int rank;
-    Notice notice;
+    int rank = -1;
+    Notice notice = {};
   };
   struct News {
-    std::vector<Heard> heard;
+    std::deque<Heard> heard;
     std::vector<int> ended;  // whose connection did, after the last that was heard from them
   };
-  News listen();  // to what has come so far; then the sockets' descriptor tells when there is more
+  void listen(News& news);  // adds what has come so far; then the sockets' descriptor tells when there is more
   bool has_ended(int rank);  // its connection
   void close();  // the last was told
   void close_in_child() { peers_.clear(); }
@@ -50,8 +52,9 @@ class Remotes {
   };
   Peer& peer(int rank) { return peers_[static_cast<size_t>(rank)]; }
   void move(Peer& peer);
-  bool hear(Peer& peer, std::vector<Heard>& heard, int rank);
+  bool hear(Peer& peer, std::deque<Heard>& heard, int rank);
 
+  std::function<void()> wake_;
   std::mutex mutex_;
   std::vector<Peer> peers_;  // by rank
   std::vector<int> ranks_;

@@ -151,12 +151,12 @@ Status Group::examine_members() {
     const Presence presence = members_.presence(member);
     if (presence == Presence::here) continue;
     std::string how = presence == Presence::left ? "left the group" : parts_.world->how_lost(world_rank(member));
-    const uint32_t finished = members_.finished(member);
     if (!is_needed(member)) continue;
     return break_group({ErrorCode::peer_lost,
-                        fmt::format("rank {} (pid {}) {}; {}; its last finished call is #{}; first seen by rank {} after {:.2f} s. "
+                        fmt::format("rank {} (pid {}) {}; {}; {}first seen by rank {} after {:.2f} s. "
                                     "This group is broken: make a new one without that rank",
-                                    world_rank(member), members_.pid(member), how, call_text(), finished,
+                                    world_rank(member), members_.pid(member), how, call_text(),
+                                    members_.knows_how_far(member) ? fmt::format("its last finished call is #{}; ", members_.finished(member)) : "",
                                     world_rank(me()), waited_s()),
                         world_rank(member)});
   }

@@ -73,7 +73,7 @@ Status World::open() {
     if (neighbour.rank != rank() && neighbour.is_here()) taking.push_back(&neighbour.head().taking);
   arena_->take_beside(std::move(taking));
   settle_policy();
-  if (!hosts().one()) remotes_ = std::make_unique<Remotes>(joined_.neighbours, rank(), ways());
+  if (!hosts().one()) remotes_ = std::make_unique<Remotes>(joined_.neighbours, rank(), ways(), [this] { wake_control(); });
   RETURN_IF_ERROR(watch_others());
   RETURN_IF_ERROR(start_threads());
   const Status status = make_world_group();
@@ -115,6 +115,7 @@ Status World::prepare() {
   head().cores = static_cast<uint32_t>(settings().cores ? settings().cores : quota_cores());
   if (getrandom(&head().probe, sizeof(head().probe), 0) < 0) head().probe = static_cast<uint64_t>(now_ns());
   private_probe_ = head().probe;
+  if (sockets_) sockets_->know(head().probe);
   head().private_address = reinterpret_cast<uint64_t>(&private_probe_);
   head().own_address = reinterpret_cast<uint64_t>(&head());
   head().magic = arena_magic;
@@ -211,8 +212,8 @@ void World::close_in_child() {
   joined_.life.reset();
   joined_.watches.clear();
   if (death_watch_) death_watch_->close_in_child();
-  if (remotes_) remotes_->close_in_child();
   if (sockets_) sockets_->close_in_child();
+  if (remotes_) remotes_->close_in_child();
   wake_.reset();
   if (arena_) arena_->close_in_child();
 }

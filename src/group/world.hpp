@@ -194,6 +194,7 @@ class World : public std::enable_shared_from_this<World> {
     std::string how = {};  // as one of its host says
   };
   std::map<int, Doubt> doubts_;  // by rank; the control thread's
+  Remotes::News news_;           // that has come and not been dealt with, likewise
   std::unique_ptr<DeathWatch> death_watch_;
   Descriptor wake_;  // an eventfd that wakes the control thread
   std::atomic<bool> stopping_{false};

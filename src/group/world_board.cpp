@@ -141,10 +141,12 @@ Status World::board_publish(const GroupParts& parts, int64_t lane) {
   const bool reads = std::all_of(parts.ranks.begin(), parts.ranks.end(), [this](int member) { return may_read(member); });
   entry->making.store(static_cast<uint64_t>(parts.time) << 24 | (reads ? 0 : stages_only) | (policy_.crowded ? is_crowded : 0),
                       std::memory_order_relaxed);
+  if (sockets_) sockets_->expect(parts.board_key.key);
   entry->key.store(parts.board_key.key, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  tell_entry(*entry, parts.ranks);
-  return Status::success();
+  const Status told = or_out_of_memory([&] { return tell_entry(*entry, parts.ranks), Status::success(); });
+  if (!told.ok()) entry->key.store(0, std::memory_order_release);  // who saw it hears next that this rank refuses
+  return told;
 }
 
 // An entry of a group that this rank cannot make: it has no lane, and those who wait for it give up.
@@ -297,6 +299,7 @@ void World::board_give_up(GroupParts&& parts, const Status& why) {
   mine->making.fetch_or(static_cast<uint64_t>(parts.moved_on ? moved_on : why.code()) | blamed << 8, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   tell_entry(*mine, parts.ranks);
+  if (sockets_) sockets_->forget(parts.board_key.key);
   for (const Neighbour& member : parts.members) {
     if (!member.is_here()) continue;
     const BoardEntry* entry = find_entry(member.head(), parts.board_key);
@@ -320,7 +323,7 @@ void World::board_give_up(GroupParts&& parts, const Status& why) {
 // The entry of the last try stays, without a lane, so that who is behind learns how far we are.
 void World::sweep_failed() {
   std::lock_guard lock(mutex_);
-  std::erase_if(failed_, [this](const GroupParts& parts) {
+  std::erase_if(failed_, [this](GroupParts& parts) {
     BoardEntry* mine = find_entry(head(), parts.board_key);
     if (!mine) return true;  // a neighbour wrote over it: the lane is lost, and nothing else
     const auto times = times_made_.find({parts.name, parts.ranks});  // absent: a name that does not come again
@@ -336,7 +339,7 @@ void World::sweep_failed() {
     }
     if (has_lane) {
       for (auto* word : {&mine->name, &mine->members, &mine->lane}) word->store(0, std::memory_order_relaxed);
-      arena_->give_back(parts.my_place);
+      arena_->give_back(std::exchange(parts.my_place, 0));
     }
     if (!is_last) mine->key.store(0, std::memory_order_release);
     if (has_lane || !is_last) tell_entry(*mine, parts.ranks);

@@ -51,17 +51,19 @@ std::vector<int> World::told_members(int rank, uint64_t key) const {
 
 void World::hear_remotes() {
   if (!remotes_) return;
-  const Remotes::News news = remotes_->listen();
+  remotes_->listen(news_);
+  if (news_.heard.empty() && news_.ended.empty()) return;
   bool somebody_left = false;
-  for (const auto& [from, notice] : news.heard) {
+  for (; !news_.heard.empty(); news_.heard.pop_front()) {  // one that memory runs out for is dealt with again
+    const auto& [from, notice] = news_.heard.front();
     heard(from, notice);
     somebody_left |= notice.head.kind == NoticeHead::Kind::left;
   }
   if (somebody_left) sweep_retired();
-  for (int rank : news.ended)
-    if (how_lost(rank).empty()) doubts_.try_emplace(rank, Doubt{now_ns()}).first->second.ended = true;
-  if (!news.ended.empty()) judge_doubts();
-  if (!news.heard.empty()) ring_bell(head());
+  for (; !news_.ended.empty(); news_.ended.pop_back())
+    if (const int rank = news_.ended.back(); how_lost(rank).empty()) doubts_.try_emplace(rank, Doubt{now_ns()}).first->second.ended = true;
+  judge_doubts();
+  ring_bell(head());
 }
 
 void World::heard(int from, const Notice& notice) {

@@ -133,7 +133,10 @@ void World::control_until_stopped(LateVisitors& visitors, Deadline& door_rests) 
     if (door_rests.passed() && death_watch_->add(joined_.door.number(), door_token).ok()) door_rests = {};
     uint64_t woken = 0;
     for (int64_t token : news.tokens) {
-      if (token == control_token) static_cast<void>(!read(wake_.number(), &woken, sizeof(woken)));
+      if (token == control_token) {
+        static_cast<void>(!read(wake_.number(), &woken, sizeof(woken)));
+        hear_remotes();
+      }
       if (token == sockets_token) {
         sockets_->rang();
         ring_bell(head());
@@ -160,13 +163,12 @@ void World::member_lost(int peer, const std::string& how) {
   {
     std::lock_guard lock(mutex_);  // held throughout, so that no lane is given back meanwhile
     if (!lost_[index].empty()) return;  // several tell of one on another host
-    log_.info(fmt::format("rank {} (pid {}) {}", peer, joined_.neighbours[index].pid, how));
     if (!joined_.neighbours[index].is_here() && how == left_text)
       joined_.neighbours[index].head().goodbye.store(static_cast<uint32_t>(Goodbye::left), std::memory_order_release);
-    lost_[index] = how;
     for_each_group([peer](Group& group) {
       if (int member = group.index_of(peer); member >= 0) group.member_lost(member);
     });
+    lost_[index] = how;  // last: where memory ran out before, all of it is done again
   }
   if (remotes_ && joined_.neighbours[index].is_here()) {  // last: how far it came is known then
     Notice notice;
@@ -174,6 +176,7 @@ void World::member_lost(int peer, const std::string& how) {
     notice.add(how.data(), how.size());
     remotes_->tell_all(notice);
   }
+  log_.info(fmt::format("rank {} (pid {}) {}", peer, joined_.neighbours[index].pid, how));
   ring_bell(head());  // whoever is waiting for it to make a group
 }
 

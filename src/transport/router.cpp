@@ -67,10 +67,9 @@ std::unique_ptr<Stream> Router::make_stream(int member) {
 }
 
 std::unique_ptr<Stream> socket_between(Sockets& sockets, const Neighbour& me, const Neighbour& other, const SocketUse& use) {
-  const bool connects = me.rank < other.rank;
-  const SocketKey key{.token = (connects ? other : me).token, .group = use.group, .use = use.use,
-                      .from = std::min(me.rank, other.rank), .to = std::max(me.rank, other.rank)};
-  return std::make_unique<SocketStream>(sockets, key, connects ? other.port : 0);
+  const SocketKey mine{.token = other.token, .group = use.group, .use = use.use, .from = me.rank, .to = other.rank};
+  const SocketKey theirs{.token = me.token, .group = use.group, .use = use.use, .from = other.rank, .to = me.rank};
+  return std::make_unique<SocketStream>(sockets, SocketStream::Ends{mine, theirs, other.port});
 }
 
 std::unique_ptr<Channel> Router::make(int member) { return std::make_unique<StreamChannel>(make_stream(member)); }

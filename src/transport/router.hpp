@@ -33,7 +33,7 @@ struct Ways {
   Sockets* sockets = nullptr;  // where the choice, or a member on another host, needs them
 };
 
-// The stream to another rank through a socket; the lower of the two connects.
+// The stream to another rank through a socket.
 struct SocketUse {
   uint64_t group = 0;  // 0: the two processes'
   int32_t use = 0;

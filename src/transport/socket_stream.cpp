@@ -9,61 +9,123 @@
 #include <cstring>
 
 namespace unisono {
+namespace {
 
-// The first bytes say what the connection is for.
-bool SocketStream::is_connected() {
-  if (!state_.ok()) return false;
-  if (!socket_) {
-    socket_ = port_ != 0 ? sockets_.connect(port_) : sockets_.arrived(key_);
-    if (!socket_ && port_ != 0) moved(-1, "connecting");
-    if (!socket_) return false;
-    if (port_ != 0) sockets_.watch(socket_.number());
-    if (port_ == 0) said_ = sizeof(key_);
+bool is_over(int error) { return error != EAGAIN && error != EINTR && error != ENOTCONN; }
+
+Status ended_with(const char* how, int error) {
+  return {ErrorCode::peer_lost, fmt::format("{} ended with \"{}\"", how, std::strerror(error))};
+}
+
+bool holds_bytes(const Descriptor& socket) {
+  std::byte byte;
+  return socket && recv(socket.number(), &byte, 1, MSG_PEEK) > 0;
+}
+
+}  // namespace
+
+bool SocketStream::has_arrived() {
+  if (came_) return true;
+  came_ = sockets_.arrived(ends_.theirs);
+  if (!came_ && sockets_.lacks_descriptors()) state_ = {ErrorCode::resource, "no descriptor is left for its connection; raise the limit of open files (ulimit -n)"};
+  return static_cast<bool>(came_);
+}
+
+// The first bytes of a connection say what it is for.
+bool SocketStream::may_write() {
+  if (!state_.ok() || finished_) return false;
+  if (!out_ && has_arrived()) out_ = &came_;
+  if (!out_ && state_.ok()) {
+    made_ = sockets_.connect(ends_.port);
+    if (!made_) unwritable_ = ended_with("connecting", errno);
+    if (made_) sockets_.watch(made_.number());
+    out_ = &made_;
   }
-  if (said_ == sizeof(key_)) return true;
-  const ssize_t count = ::send(socket_.number(), reinterpret_cast<const std::byte*>(&key_) + said_, sizeof(key_) - said_, MSG_NOSIGNAL);
-  said_ += static_cast<size_t>(moved(count, "connecting"));
-  return said_ == sizeof(key_);
+  if (!unwritable_.ok() && !has_unread()) state_ = unwritable_;
+  if (!state_.ok() || !unwritable_.ok()) return false;
+  if (out_ == &came_ || said_ == sizeof(SocketKey)) return true;
+  const ssize_t count = ::send(out_->number(), reinterpret_cast<const std::byte*>(&ends_.mine) + said_, sizeof(SocketKey) - said_, MSG_NOSIGNAL);
+  if (count > 0) said_ += static_cast<size_t>(count);
+  if (count < 0 && is_over(errno)) unwritable_ = ended_with("connecting", errno);
+  return said_ == sizeof(SocketKey);
 }
 
-int64_t SocketStream::moved(ssize_t count, const char* how) {
-  if (count >= 0) return count;
-  if (errno != EAGAIN && errno != EINTR && errno != ENOTCONN)
-    state_ = {ErrorCode::peer_lost, fmt::format("{} ended with \"{}\"", how, std::strerror(errno))};
-  return 0;
-}
+bool SocketStream::has_unread() const { return in_ ? holds_bytes(*in_) : holds_bytes(made_) || holds_bytes(came_); }
 
 int64_t SocketStream::write(Channel::Sent first, Channel::Sent second) {
-  if (!is_connected()) return 0;
+  if (!may_write()) return 0;
   auto part = [](Channel::Sent bytes) { return iovec{const_cast<std::byte*>(bytes.data()), bytes.size()}; };
   iovec parts[] = {part(first), part(second)};
   msghdr message{};
   message.msg_iov = parts;
   message.msg_iovlen = 2;
-  return moved(sendmsg(socket_.number(), &message, MSG_NOSIGNAL), "sending");
+  const ssize_t count = sendmsg(out_->number(), &message, MSG_NOSIGNAL);
+  if (count >= 0) return count;
+  if (is_over(errno)) unwritable_ = ended_with("sending", errno);
+  return 0;
 }
 
-int64_t SocketStream::read(std::span<std::byte> target) {
-  if (!is_connected()) return 0;
-  const ssize_t count = recv(socket_.number(), target.data(), target.size(), 0);
-  if (count == 0) state_ = {ErrorCode::peer_lost, "the other end of its connection was closed"};
-  return moved(count, "receiving");
+int64_t SocketStream::read_from(const Descriptor& socket, std::span<std::byte> target, bool& ended) {
+  const ssize_t count = recv(socket.number(), target.data(), target.size(), 0);
+  if (count > 0) return count;
+  ended = count == 0 || is_over(errno);
+  return 0;
 }
+
+// Until the other end has written, it may do so on the connection that this rank made or on its own. An end of one of them is the end
+// of all where there is no other.
+int64_t SocketStream::read(std::span<std::byte> target) {
+  if (!state_.ok()) return 0;
+  bool ended = false;
+  if (in_) {
+    const int64_t count = read_from(*in_, target, ended);
+    if (ended) state_ = {ErrorCode::peer_lost, "the other end of its connection was closed"};
+    return count;
+  }
+  has_arrived();
+  bool all_ended = made_ || came_;
+  for (const Descriptor* socket : {&made_, &came_}) {
+    if (!*socket) continue;
+    ended = false;
+    const int64_t count = read_from(*socket, target, ended);
+    if (count > 0) in_ = socket;
+    if (count > 0) return count;
+    all_ended &= ended;
+  }
+  if (all_ended) state_ = {ErrorCode::peer_lost, "the other end of its connection was closed"};
+  return 0;
+}
+
+bool SocketStream::holds_more() { return state_.ok() && (in_ || has_arrived() || made_); }
 
 void SocketStream::finish() {
-  if (socket_) shutdown(socket_.number(), SHUT_WR);
+  finished_ = true;
+  for (const Descriptor* socket : {&made_, &came_})
+    if (*socket) shutdown(socket->number(), SHUT_WR);
 }
 
+// In a forked child they are the parent's: there they are only closed.
 void SocketStream::close() {
+  in_ = out_ = nullptr;
+  if (sockets_.is_in_child()) {
+    made_.reset();
+    came_.reset();
+    return;
+  }
   finish();
-  sockets_.leave(std::move(socket_));
+  sockets_.leave(std::move(made_));
+  sockets_.leave(std::move(came_));
 }
 
 void SocketStream::arm(bool to_write, bool to_read) {
   if (!state_.ok()) return;
-  if (!socket_) return sockets_.arm_listener();
-  const bool connecting = said_ < sizeof(key_);
-  sockets_.arm(socket_.number(), (to_read ? Sockets::readable : 0u) | (to_write || connecting ? Sockets::writable : 0u));
+  const bool connecting = out_ == &made_ && said_ < sizeof(SocketKey);
+  for (const Descriptor* socket : {&made_, &came_}) {
+    if (!*socket) continue;
+    const bool reads = to_read && (!in_ || in_ == socket), writes = out_ == socket && (to_write || connecting);
+    if (reads || writes) sockets_.arm(socket->number(), (reads ? Sockets::readable : 0u) | (writes ? Sockets::writable : 0u));
+  }
+  if (!came_ && !in_) sockets_.arm_listener();
 }
 
 }  // namespace unisono

@@ -1,4 +1,7 @@
-// Bytes to another rank and back through one TCP connection on the loopback interface. See sockets.hpp.
+// Bytes to another rank and back through TCP connections on the loopback interface. See sockets.hpp.
+//
+// Whoever has something to send first connects, and the other end answers on the same connection. Where both begin at once there are
+// two, and each carries one direction: a rank writes to the one that it found or made first, and reads from whichever the other writes to.
 #pragma once
 
 #include "transport/sockets.hpp"
@@ -8,8 +11,11 @@ namespace unisono {
 
 class SocketStream final : public Stream {
  public:
-  SocketStream(Sockets& sockets, const SocketKey& key, int connect_to_port)  // 0: the other end connects
-      : sockets_(sockets), key_(key), port_(connect_to_port) {}
+  struct Ends {
+    SocketKey mine, theirs;  // what a connection is for that this rank opens, and the other
+    int port = 0;            // where the other listens
+  };
+  SocketStream(Sockets& sockets, const Ends& ends) : sockets_(sockets), ends_(ends) {}
 
   Status open() override { return Status::success(); }
   ~SocketStream() override { close(); }
@@ -18,18 +24,23 @@ class SocketStream final : public Stream {
   int64_t read(std::span<std::byte> target) override;
   void arm(bool to_write, bool to_read) override;
   void finish() override;
-  bool holds_more() override { return state_.ok() && is_connected(); }  // until its end is seen
+  bool holds_more() override;  // until its end is seen
   Status state() const override { return state_; }
 
  private:
-  bool is_connected();
-  int64_t moved(ssize_t count, const char* how);
+  bool may_write();
+  bool has_arrived();
+  int64_t read_from(const Descriptor& socket, std::span<std::byte> target, bool& ended);
+  bool has_unread() const;
 
   Sockets& sockets_;
-  SocketKey key_;
-  int port_;
-  Descriptor socket_;
-  size_t said_ = 0;  // bytes of the key
+  Ends ends_;
+  Descriptor made_, came_;           // by this rank, by the other
+  const Descriptor* out_ = nullptr;  // the one of them that this rank writes to; null: none yet
+  const Descriptor* in_ = nullptr;   // the one that it reads from
+  size_t said_ = 0;                  // bytes of the key
+  bool finished_ = false;
+  Status unwritable_;  // what came before can still be read
   Status state_;
 };
 

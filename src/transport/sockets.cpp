@@ -93,6 +93,7 @@ bool Sockets::welcome() {
   bool somebody = false;
   while (guests_.size() < most_early_guests) {
     Descriptor guest(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    lacks_descriptors_ = !guest && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS);
     if (!guest) break;
     prepare(guest.number());
     watch(guest.number());
@@ -107,6 +108,7 @@ bool Sockets::welcome() {
       somebody |= guest->heard == sizeof(SocketKey);
       ended = count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
     }
+    ended |= guest->heard == sizeof(SocketKey) && !is_wanted(*guest);
     guest = ended ? guests_.erase(guest) : std::next(guest);
   }
   return somebody;
@@ -128,9 +130,19 @@ Descriptor Sockets::arrived(const SocketKey& key) {
   return Descriptor();
 }
 
+bool Sockets::is_wanted(const Guest& guest) const {
+  return guest.key.token == token_ && (guest.key.group == 0 || expected_.contains(guest.key.group));
+}
+
+void Sockets::expect(uint64_t group) {
+  std::lock_guard lock(mutex_);
+  expected_.insert(group);
+}
+
 void Sockets::forget(uint64_t group) {
   std::lock_guard lock(mutex_);
-  guests_.remove_if([group](const Guest& guest) { return guest.heard == sizeof(SocketKey) && guest.key.group == group; });
+  expected_.erase(group);
+  welcome();
 }
 
 void Sockets::leave(Descriptor socket) {
@@ -171,6 +183,7 @@ void Sockets::rang() {
 }
 
 void Sockets::close_in_child() {
+  is_in_child_ = true;
   listener_.reset();
   epoll_.reset();
   others_.reset();

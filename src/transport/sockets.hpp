@@ -1,16 +1,20 @@
 // The plain TCP sockets of one process on the loopback interface: one listener, and the connections that others opened to it until those
 // who want them come. For tests: nothing is encrypted, and whoever knows the token is let in.
 //
-// The lower of two ranks connects. Who says first what a connection is for need not wait for the other side to know of it: a connection
-// that comes early waits here, within a bound.
+// Who connects says first what for, and need not wait for the other side to ask for it: a connection that comes early waits here, within
+// a bound. One for a group that this process neither has nor makes, or without the token, is closed.
+//
+// Order: that descriptors are lacking any thread may say, and nothing hangs on when another sees it.
 //
 // Thread-safe. Its descriptor is readable when something that was armed has happened, and when one thread let in a connection that
 // another waits for; rang() disarms it.
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include "base/clock.hpp"
 #include "base/descriptor.hpp"
@@ -36,7 +40,10 @@ class Sockets {
   int port() const { return port_; }
   Descriptor connect(int port) const;        // begins to; empty, with errno, when it cannot be
   Descriptor arrived(const SocketKey& key);  // the connection that was opened for this; empty: not yet
-  void forget(uint64_t group);               // those that came and that nobody fetched
+  bool lacks_descriptors() const { return lacks_descriptors_; }  // for those who wait to be let in
+  void know(uint64_t token) { token_ = token; }
+  void expect(uint64_t group);  // from now on connections for it may come; always for group 0
+  void forget(uint64_t group);  // none more, and those that came and that nobody fetched are closed
 
   // A connection that its owner is done with is closed once the other end's kernel has all that was sent, or after two seconds: closed
   // with unread bytes it would be reset, and what is still on its way lost.
@@ -51,6 +58,7 @@ class Sockets {
   int descriptor() const { return epoll_.number(); }
   void rang();
   void close_in_child();
+  bool is_in_child() const { return is_in_child_; }
 
  private:
   struct Guest {
@@ -66,6 +74,7 @@ class Sockets {
   Status listen();
   void prepare(int socket) const;
   bool welcome();
+  bool is_wanted(const Guest& guest) const;
 
   int64_t send_buffer_bytes_;
   Descriptor listener_, epoll_, others_;  // an eventfd: something came for somebody else
@@ -74,6 +83,9 @@ class Sockets {
   std::mutex mutex_;
   std::list<Guest> guests_;
   std::list<Left> left_;
+  std::set<uint64_t> expected_;
+  std::atomic<bool> lacks_descriptors_{false};
+  bool is_in_child_ = false;
 };
 
 }  // namespace unisono
