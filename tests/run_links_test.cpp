@@ -160,7 +160,7 @@ TEST(RunLinks, a_send_of_nothing_is_waited_for) {
   EXPECT_EQ(turn({&waiter, &giver}), 2);
 }
 
-// What lies in a channel is believed only where it can be; the sender's frame has the word, the tile and the length in it.
+// What lies in a channel is believed only where it can be; the sender's frame has the word, the signature, the tile and the length in it.
 TEST(RunLinks, frames_that_cannot_be_are_told) {
   struct Wrong {
     const char* name;
@@ -180,7 +180,8 @@ TEST(RunLinks, frames_that_cannot_be_are_told) {
     lanes.word(0, call_of(word)).store(word);
     Router router(lanes, *machine.arenas[0], LinkUse::steps);
     ASSERT_TRUE(router.to(1).open().ok());
-    router.to(1).post_send(std::as_bytes(std::span(&wrong.word, 1)), {});
+    const uint64_t first[] = {wrong.word, /*signature=*/0};
+    router.to(1).post_send(std::as_bytes(std::span(first)), {});
     const uint32_t rest[] = {wrong.tile, wrong.bytes};
     router.to(1).post_send(std::as_bytes(std::span(rest)), {});
     Rank waiter(machine, waits.finish(), 0);
