@@ -66,6 +66,23 @@ struct ChildEnd {
   std::function<void()> end;
 };
 
+// The child has copies of the rank's connections, and closes them without a word to the other side.
+TEST(Fork, leaves_connections_between_pretended_hosts_alone) {
+  const std::string job = unique_job();
+  expect_all_succeeded(Children(2, [&](int rank) {
+    setenv("UNISONO_PRETEND_HOSTS", "1,1", 1);
+    distributed::init_process_group({.rank = rank, .world_size = 2, .job = job});
+    std::vector<float> data(8, 1);
+    distributed::all_reduce(view(data));
+    in_a_forked_child([&] { expect_state_error("barrier", [] { distributed::barrier(); }); }, [] { exit(0); });
+    distributed::all_reduce(view(data));
+    EXPECT_EQ(data.front(), 4);
+    distributed::all_reduce(view(data), {.group = distributed::new_group({0, 1})});
+    EXPECT_EQ(data.front(), 8);
+    distributed::destroy_process_group();
+  }).wait());
+}
+
 TEST(Fork, a_child_gets_a_state_error_and_its_end_is_not_the_death_of_the_rank) {
   const ChildEnd ends[] = {{"exit(0)", [] { exit(0); }}, {"_exit(5)", [] { _exit(5); }}, {"SIGKILL", [] { raise(SIGKILL); }}};
   for (const ChildEnd& end : ends) {

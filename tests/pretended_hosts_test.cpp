@@ -279,6 +279,35 @@ TEST(BetweenHosts, what_was_given_before_leaving_arrives) {
   });
 }
 
+// As within a host: whoever sends a short letter need not wait for its receiver, whichever of the two is the lower rank.
+TEST(BetweenHosts, a_short_letter_leaves_before_its_receiver_asks_for_it) {
+  for_each_world(on_hosts("1,1", 2), [](TestWorld& world) {
+    for (int sender : {0, 1}) {
+      std::vector<int32_t> data(10, world.rank() == sender ? 7 : -1);
+      if (world.rank() == sender) distributed::send(view(data), 1 - sender);
+      distributed::barrier();
+      if (world.rank() != sender) distributed::recv(view(data), sender);
+      EXPECT_EQ(data, std::vector<int32_t>(10, 7));
+    }
+  });
+}
+
+// One of two tries in vain to make a group, and gives it up: what is told of that later finds nothing of another group in its place.
+TEST(BetweenHosts, news_of_a_group_that_was_given_up_concerns_no_other) {
+  for_each_world(on_hosts("1,1", 2), [](TestWorld& world) {
+    for (int round = 0; round < 5; ++round) {
+      const std::string name = fmt::format("given up {}", round);
+      if (world.rank() == 0) { EXPECT_FALSE(world.world().create_group(name, {0, 1}, {.made_by = Deadline::in_seconds(0.02)}).ok()); }
+      distributed::barrier();
+      GroupHandle next = distributed::new_group({0, 1});
+      if (world.rank() == 1) { EXPECT_FALSE(world.world().create_group(name, {0, 1}, {.made_by = Deadline::in_seconds(0.02)}).ok()); }
+      for (int call = 0; call < 20; ++call) expect_works(world, next);
+      distributed::destroy_process_group(next);
+    }
+    expect_works(world);
+  });
+}
+
 TEST(BetweenHosts, ranks_do_not_agree_yet) {
   for_each_world(on_hosts("1,1", 2), [](TestWorld& world) {
     auto agreed = world.world().world_group()->agree(true, 1.0);
