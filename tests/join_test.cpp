@@ -293,5 +293,15 @@ TEST(Join, variables_that_say_nothing_sensible_are_named_with_their_value) {
   }
 }
 
+TEST(Join, hosts_cannot_be_pretended_where_there_are_several) {
+  const Environment by_torchrun = {{"TORCHELASTIC_RUN_ID", "7d1c"}, {"RANK", "5"},        {"WORLD_SIZE", "8"},          {"LOCAL_RANK", "1"},
+                                   {"LOCAL_WORLD_SIZE", "4"},       {"GROUP_RANK", "1"},  {"GROUP_WORLD_SIZE", "2"},    {"MASTER_ADDR", "10.0.0.7"},
+                                   {"MASTER_PORT", "29400"},        {"UNISONO_PRETEND_HOSTS", "4,4"}};
+  const Status status = launch({}, by_torchrun).status();
+  EXPECT_EQ(status.code(), ErrorCode::init);
+  for (const char* words : {"UNISONO_PRETEND_HOSTS=\"4,4\"", "torchrun", "8 ranks, 4 here", "unset it"})
+    EXPECT_NE(status.message().find(words), std::string::npos) << status.text();
+}
+
 }  // namespace
 }  // namespace unisono::testing

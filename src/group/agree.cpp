@@ -27,10 +27,12 @@ Result<std::vector<int>> Group::failed_ranks() const {
   if (Status status = intact(); status.code() == ErrorCode::state) return status;
   const std::vector<int> here = survivors();
   std::vector<int> ranks;
-  const Status fault = members_.is_broken() ? members_.fault() : Status();  // of one on another host it may be known to others first
-  for (int rank : parts_.ranks)
-    if ((fault.code() == ErrorCode::peer_lost && fault.peer() == rank) || std::find(here.begin(), here.end(), rank) == here.end() || (rank != world_rank(me()) && parts_.world->has_ended(rank)))
-      ranks.push_back(rank);
+  const Status fault = members_.is_broken() ? members_.fault() : Status();
+  for (int rank : parts_.ranks) {
+    const bool is_here = std::find(here.begin(), here.end(), rank) != here.end();
+    const bool is_blamed = fault.code() == ErrorCode::peer_lost && fault.peer() == rank;  // others may know of its end before this rank does
+    if (!is_here || is_blamed || (rank != world_rank(me()) && parts_.world->has_ended(rank))) ranks.push_back(rank);
+  }
   std::sort(ranks.begin(), ranks.end());
   return ranks;
 }

@@ -18,6 +18,8 @@ struct BoardKey {
   uint64_t key = 0;   // of the name, the members and which time it is
 };
 BoardKey board_key(const std::string& name, const std::vector<int>& ranks, int time);
+BoardEntry* find_entry(ArenaHead& head, const BoardKey& wanted);  // null: there is none
+inline ErrorCode gave_up_with(uint64_t making) { return static_cast<ErrorCode>(making & 0x7f); }  // of an entry; ok: its owner did not
 
 // Everything a group is made of, once its members have found each other.
 struct GroupParts {

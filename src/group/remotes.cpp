@@ -47,8 +47,10 @@ void Remotes::tell_all(const Notice& notice) {
 bool Remotes::hear(Peer& from, std::deque<Heard>& heard, int rank) {
   Channel& channel = *from.channel;
   const auto head = std::as_writable_bytes(std::span(&from.hearing.head, 1));
-  if (from.part == Peer::Part::none) channel.post_receive(head);
-  if (from.part == Peer::Part::none) from.part = Peer::Part::head;
+  if (from.part == Peer::Part::none) {
+    channel.post_receive(head);
+    from.part = Peer::Part::head;
+  }
   move(from);
   if (channel.receiving()) return false;
   if (from.part == Peer::Part::head) {

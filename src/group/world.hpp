@@ -123,6 +123,7 @@ class World : public std::enable_shared_from_this<World> {
   void heard_of_group(int from, const Notice& notice);
   bool pass_on(int from, const Notice& notice);
   void apply_early(Group& group);
+  Notice left_before_it_began(uint64_t group) const;
   void judge_doubts();
   void tell_owed();
   void say_goodbye(const std::string& how);

@@ -31,17 +31,9 @@ BoardEntry& board_place(ArenaHead& head, uint64_t name, int probe) {
   return head.board[(name + static_cast<uint64_t>(probe)) % board_entries];
 }
 
-BoardEntry* find_entry(ArenaHead& head, const BoardKey& wanted) {
-  for (int probe = 0; probe < board_probes; ++probe)
-    if (BoardEntry& entry = board_place(head, wanted.name, probe); entry.key.load(std::memory_order_acquire) == wanted.key)
-      return &entry;
-  return nullptr;
-}
-
 constexpr auto moved_on = static_cast<ErrorCode>(0x7f);  // beside the codes of those who gave up: to a later time
 constexpr uint64_t is_crowded = uint64_t{1} << 63;  // beside the time: that rank shares its core
 constexpr uint64_t stages_only = 1 << 7;  // that rank may not read the memory of every member, so nobody in the group does
-ErrorCode gave_up_with(uint64_t making) { return static_cast<ErrorCode>(making & 0x7f); }
 int gave_up_on(uint64_t making) { return static_cast<int>(making >> 8 & 0xffff) - 1; }  // the rank to blame, or -1
 int time_of(uint64_t making) { return static_cast<int>(making >> 24); }
 
@@ -82,6 +74,13 @@ std::vector<int> members_of(const Neighbour& neighbour, const BoardEntry& entry)
 }
 
 }  // namespace
+
+BoardEntry* find_entry(ArenaHead& head, const BoardKey& wanted) {
+  for (int probe = 0; probe < board_probes; ++probe)
+    if (BoardEntry& entry = board_place(head, wanted.name, probe); entry.key.load(std::memory_order_acquire) == wanted.key)
+      return &entry;
+  return nullptr;
+}
 
 BoardKey board_key(const std::string& name, const std::vector<int>& ranks, int time) {
   const uint64_t name_key = hash_text(name), members = hash_bytes(ranks.data(), ranks.size() * sizeof(int));

@@ -23,8 +23,6 @@ constexpr const char* silent_text =
     "is silent: its connection ended without a goodbye, and nobody on its host says why";
 constexpr size_t most_early = 1024;
 
-ErrorCode gave_up_as(const ToldEntry& told) { return static_cast<ErrorCode>(told.making & 0x7f); }
-
 }  // namespace
 
 void World::tell_entry(const BoardEntry& entry, const std::vector<int>& ranks) {
@@ -99,10 +97,7 @@ void World::heard_entry(int from, const Notice& notice) {
   entry.key.store(told.key, std::memory_order_release);
   if (told.key == 0) return;
   told_members_[{from, told.key}] = std::move(members);
-  if (gave_up_as(told) == ErrorCode::ok) return;
-  Notice left;
-  left.head = {.kind = NoticeHead::Kind::left, .group = told.key};
-  if (pass_on(from, left)) return;
+  if (gave_up_with(told.making) == ErrorCode::ok || pass_on(from, left_before_it_began(told.key))) return;
   for (GroupParts& parts : failed_) {
     if (parts.board_key.key != told.key) continue;
     const auto member = std::find(parts.ranks.begin(), parts.ranks.end(), from) - parts.ranks.begin();
@@ -138,14 +133,16 @@ void World::apply_early(Group& group) {
   std::erase_if(early_, [&](const Remotes::Heard& heard) { return heard.notice.head.group == group.board_key().key; });
   for (int member = 0; member < group.size(); ++member) {
     const Neighbour& other = joined_.neighbours[static_cast<size_t>(group.world_rank(member))];
-    if (other.is_here()) continue;
-    for (const BoardEntry& entry : other.head().board)
-      if (entry.key.load(std::memory_order_relaxed) == group.board_key().key && (entry.making.load(std::memory_order_relaxed) & 0x7f) != 0) {
-        Notice left;
-        left.head = {.kind = NoticeHead::Kind::left};
-        group.told(member, left);
-      }
+    const BoardEntry* entry = other.is_here() ? nullptr : find_entry(other.head(), group.board_key());
+    if (entry && gave_up_with(entry->making.load(std::memory_order_relaxed)) != ErrorCode::ok)
+      group.told(member, left_before_it_began(group.board_key().key));
   }
+}
+
+Notice World::left_before_it_began(uint64_t group) const {
+  Notice left;
+  left.head = {.kind = NoticeHead::Kind::left, .group = group, .finished = static_cast<uint32_t>(settings().first_call) - 1};
+  return left;
 }
 
 void World::tell_owed() {

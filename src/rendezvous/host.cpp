@@ -216,8 +216,8 @@ class Host {
                                          (there ? there->who : PeerIdentity{getpid(), geteuid()}).process(), who.process())};
   }
 
-  // Everybody's arena and watch to everybody on its host, rank 0 included, and word of it to the others. Of each guest three descriptors are open here at any time:
-  // its socket, its life pipe, and its arena before it was handed round or its pidfd afterwards.
+  // Everybody's arena and watch to everybody on its host, rank 0 included, and word of it to the others. Of each guest three
+  // descriptors are open here at any time: its socket, its life pipe, and its arena before it was handed round or its pidfd afterwards.
   Status introduce() {
     joined_.neighbours.resize(seats_.size());
     joined_.watches.resize(seats_.size());

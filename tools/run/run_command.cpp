@@ -25,9 +25,9 @@ constexpr const char* explanation =
     "and returns the status of the one that failed: its exit status, or 128 + signal.\n"
     "\n"
     "With --pretend-hosts the ranks treat each other as if they were on several machines: 2,2 is two\n"
-    "ranks on each of two, 2x4 two machines of four, 0/1/0/1 names the host of each rank. They share no\n"
-    "memory then and speak through plain sockets on the loopback interface: to try a program, not to\n"
-    "be fast.";
+    "ranks on each of two, 2x4 two machines of four, 0/1/0/1 names the host of each rank. Ranks on\n"
+    "different ones share no memory and speak through plain sockets on the loopback interface: to try\n"
+    "a program, not to be fast.";
 
 constexpr int misused = 2;
 
