@@ -2,15 +2,18 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/machine.hpp"
 #include "transport/byte_ring.hpp"
 #include "transport/router.hpp"
+#include "transport/socket_stream.hpp"
 
 namespace unisono {
 namespace {
@@ -210,6 +213,68 @@ TEST(Sockets, close_what_comes_for_no_group_of_theirs_or_without_the_token) {
   EXPECT_TRUE(is_closed({7, 2, 0, 0, 1})) << "a group that is not there";
   (*sockets)->forget(1);
   EXPECT_TRUE(is_closed({7, 1, 0, 0, 1})) << "a group that has ended";
+}
+
+void begin_and_end_at_once(int rounds) {
+  std::unique_ptr<Sockets> sockets[2];
+  for (size_t end : {0, 1}) {
+    sockets[end] = std::move(*Sockets::open(0));
+    sockets[end]->know(end);
+  }
+  std::atomic<int> at_the_start{0};
+  int received[2] = {};
+  auto one_end = [&](size_t me) {
+    for (int round = 0; round < rounds; ++round) {
+      const auto group = static_cast<uint64_t>(round + 1);
+      const auto from = static_cast<int32_t>(me), to = 1 - from;
+      sockets[me]->expect(group);
+      SocketStream stream(*sockets[me], {{1 - me, group, 0, from, to}, {me, group, 0, to, from}, sockets[1 - me]->port()});
+      for (++at_the_start; at_the_start < 2 * (round + 1);) std::this_thread::yield();
+      const Deadline deadline = Deadline::in_seconds(20);
+      std::byte bytes[8] = {};
+      size_t sent = 0, got = 0;
+      while ((sent < 8 || got < 8) && stream.state().ok() && !deadline.passed()) {
+        if (sent < 8) sent += static_cast<size_t>(stream.write(Channel::Sent(bytes).subspan(sent), {}));
+        if (got < 8) got += static_cast<size_t>(stream.read(std::span(bytes).subspan(got)));
+      }
+      received[me] += got == 8;
+    }
+  };
+  std::thread other(one_end, 1);
+  one_end(0);
+  other.join();
+  EXPECT_EQ(received[0], rounds);
+  EXPECT_EQ(received[1], rounds);
+}
+
+// Where both begin at once there are two connections. Each end closes as soon as it has what it waits for, and that must not cost the
+// other what is on its way to it.
+TEST(SocketStream, loses_nothing_where_both_ends_begin_and_end_at_once) {
+  constexpr int rounds = 250, pairs = 8;
+  std::vector<std::thread> threads;
+  for (int pair = 0; pair < pairs; ++pair)  // more threads than cores, so that they are interrupted anywhere
+    threads.emplace_back([] { begin_and_end_at_once(rounds); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+// What the other end wrote and nobody reads any more would reset the connection if it were closed at once.
+TEST(Sockets, that_go_leave_what_was_sent_to_the_other_end) {
+  auto leaving = std::move(*Sockets::open(0)), staying = std::move(*Sockets::open(0));
+  staying->expect(1);
+  const SocketKey there{0, 1, 0, 0, 1}, back{0, 1, 0, 1, 0};
+  SocketStream out(*leaving, {there, back, staying->port()}), in(*staying, {back, there, leaving->port()});
+  Bytes piece(100'000), got(100'000);
+  size_t sent = 0;
+  while (const auto count = static_cast<size_t>(out.write(piece, {}))) sent += count;
+  size_t received = static_cast<size_t>(in.read(got));
+  EXPECT_EQ(in.write(Channel::Sent(piece).first(8), {}), 8);
+  out.close();
+  std::thread gone([&] { leaving.reset(); });
+  const Deadline deadline = Deadline::in_seconds(20);
+  while (in.state().ok() && !deadline.passed()) received += static_cast<size_t>(in.read(got));
+  gone.join();
+  EXPECT_GT(sent, 200'000u);
+  EXPECT_EQ(received, sent);
 }
 
 TEST(StreamChoice, reads_what_it_may_be_and_tells_of_the_rest) {

@@ -80,6 +80,11 @@ bool Mail::needs(int member) const {
          !other.arriving.empty();
 }
 
+bool Mail::owes_answer(int member) const {
+  auto is_answer = [](const Frame& frame) { return frame.kind != Frame::Kind::credit; };
+  return std::ranges::any_of(peers_[static_cast<size_t>(member)].replies, is_answer) && !router_.is_lost(member) && !gave_up(member);
+}
+
 // One long letter, or several short ones that came when there was no credit.
 bool Mail::read_some(int index) {
   constexpr int most_short_ones = 64;

@@ -105,6 +105,7 @@ class Mail {
   void post(Letter& letter);   // after it was entered
   bool turn();  // moves what can be moved; true when something did
   bool owes_replies() const { return replies_ > 0; }
+  bool owes_answer(int member) const;  // to a letter of its: it waits for that, and can be told
   const LetterList& letters() const { return letters_; }  // those that are not over
   // Ends it: given up by its owner or by the group, whose members then take nothing more from each other.
   void finish(Letter& letter, const Status& status);

@@ -231,10 +231,24 @@ void Mailbox::leave(const Status& gone) {
   token_.want();
   while (!token_.try_take()) token_.rest([] { return false; });
   token_.unwant();
+  if (!members_.is_broken()) static_cast<void>(fenced([this] { return answer_all(); }).ok());
   fail_all(gone);
   mail_.router().finish();
   settle();
   token_.give();
+}
+
+// Whoever sent what was received here would believe it lost if its sender never heard.
+Status Mailbox::answer_all() {
+  constexpr double patience_s = 2;
+  const Deadline enough = Deadline::in_seconds(patience_s);
+  auto owes = [this] {
+    bool any = false;
+    for (int member = 0; member < members_.size() && mail_.owes_replies(); ++member) any |= !is_gone(member) && mail_.owes_answer(member);
+    return any;
+  };
+  auto look = [&] { return enough.passed() || members_.is_broken() ? Status(ErrorCode::timeout, "") : mail_.failure(); };
+  return wait_until_done(bed(), policy_, [&] { return !owes() ? Turn::done : mail_.turn() ? Turn::progressed : Turn::blocked; }, look, enough);
 }
 
 Status Mailbox::examine() {

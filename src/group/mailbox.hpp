@@ -82,6 +82,7 @@ class Mailbox {
   void settle();
   void give_token();
   void fail_all(const Status& status);
+  Status answer_all();
   Status examine();
   Status examine_members();
   Status examine_clock();

@@ -23,15 +23,16 @@ Status Group::examine() {
   }
   RETURN_IF_ERROR(examine_frames());
   RETURN_IF_ERROR(examine_members());
-  auto is_here = [this](int member) { return members_.presence(member) == Presence::here; };
-  if (const auto loss = router_.unexplained_loss(is_here)) return break_group(no_way_to(loss->member, loss->why, call_text()));
+  if (const auto loss = router_.unexplained_loss([](int) { return true; })) return break_group(no_way_to(loss->member, loss->why, call_text()));
   return examine_clock();
 }
 
 Status Group::no_way_to(int member, const Status& why, const std::string& in_what) const {
-  return {ErrorCode::peer_lost, fmt::format("the way to rank {} (pid {}) is lost, though it has not ended: {}; {}; seen by rank {}. This "
-                                            "group is broken: make a new one",
-                                            world_rank(member), members_.pid(member), why.message(), in_what, world_rank(me())),
+  const bool is_here = members_.presence(member) == Presence::here;
+  return {ErrorCode::peer_lost, fmt::format("the way to rank {} (pid {}) is lost, though {}: {}; {}; seen by rank {}. This group is broken: "
+                                            "make a new one",
+                                            world_rank(member), members_.pid(member), is_here ? "it has not ended" : "it had finished before it left",
+                                            why.message(), in_what, world_rank(me())),
           world_rank(member)};
 }
 

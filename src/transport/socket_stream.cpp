@@ -33,7 +33,7 @@ bool SocketStream::has_arrived() {
 
 // The first bytes of a connection say what it is for.
 bool SocketStream::may_write() {
-  if (!state_.ok() || finished_) return false;
+  if (!state_.ok() || closed_) return false;
   if (!out_ && has_arrived()) out_ = &came_;
   if (!out_ && state_.ok()) {
     made_ = sockets_.connect(ends_.port);
@@ -75,7 +75,7 @@ int64_t SocketStream::read_from(const Descriptor& socket, std::span<std::byte> t
 // Until the other end has written, it may do so on the connection that this rank made or on its own. An end of one of them is the end
 // of all where there is no other.
 int64_t SocketStream::read(std::span<std::byte> target) {
-  if (!state_.ok()) return 0;
+  if (!state_.ok() || closed_) return 0;
   bool ended = false;
   if (in_) {
     const int64_t count = read_from(*in_, target, ended);
@@ -92,33 +92,29 @@ int64_t SocketStream::read(std::span<std::byte> target) {
     if (count > 0) return count;
     all_ended &= ended;
   }
-  if (all_ended) state_ = {ErrorCode::peer_lost, "the other end of its connection was closed"};
+  const bool more_came = !came_ && has_arrived();  // the end of one is seen after the other was opened and written to: see close()
+  if (all_ended && !more_came) state_ = {ErrorCode::peer_lost, "the other end of its connection was closed"};
   return 0;
 }
 
-bool SocketStream::holds_more() { return state_.ok() && (in_ || has_arrived() || made_); }
+bool SocketStream::holds_more() { return state_.ok() && !closed_ && (in_ || has_arrived() || made_); }
 
-void SocketStream::finish() {
-  finished_ = true;
-  for (const Descriptor* socket : {&made_, &came_})
-    if (*socket) shutdown(socket->number(), SHUT_WR);
-}
-
-// In a forked child they are the parent's: there they are only closed.
+// In a forked child they are the parent's: there they are only closed. The one that was never written to ends when the other end has all
+// of what was written to the other: there its end must not seem to be that of both.
 void SocketStream::close() {
+  closed_ = true;
+  Descriptor &written = out_ == &came_ ? came_ : made_, &other = out_ == &came_ ? made_ : came_;
   in_ = out_ = nullptr;
   if (sockets_.is_in_child()) {
-    made_.reset();
-    came_.reset();
-    return;
+    written.reset();
+    other.reset();
+  } else {
+    sockets_.leave(std::move(written), std::move(other));
   }
-  finish();
-  sockets_.leave(std::move(made_));
-  sockets_.leave(std::move(came_));
 }
 
 void SocketStream::arm(bool to_write, bool to_read) {
-  if (!state_.ok()) return;
+  if (!state_.ok() || closed_) return;
   const bool connecting = out_ == &made_ && said_ < sizeof(SocketKey);
   for (const Descriptor* socket : {&made_, &came_}) {
     if (!*socket) continue;

@@ -23,7 +23,7 @@ class SocketStream final : public Stream {
   int64_t write(Channel::Sent first, Channel::Sent second) override;
   int64_t read(std::span<std::byte> target) override;
   void arm(bool to_write, bool to_read) override;
-  void finish() override;
+  void finish() override { close(); }  // nobody reads any more either
   bool holds_more() override;  // until its end is seen
   Status state() const override { return state_; }
 
@@ -39,7 +39,7 @@ class SocketStream final : public Stream {
   const Descriptor* out_ = nullptr;  // the one of them that this rank writes to; null: none yet
   const Descriptor* in_ = nullptr;   // the one that it reads from
   size_t said_ = 0;                  // bytes of the key
-  bool finished_ = false;
+  bool closed_ = false;
   Status unwritable_;  // what came before can still be read
   Status state_;
 };

@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "base/check.hpp"
+#include "base/shortage.hpp"
 
 namespace unisono {
 namespace {
@@ -50,6 +51,10 @@ Result<std::unique_ptr<Sockets>> Sockets::open(int64_t send_buffer_bytes) {
   std::unique_ptr<Sockets> sockets(new Sockets(send_buffer_bytes));
   if (Status status = sockets->listen(); !status.ok()) return status;
   return sockets;
+}
+
+Sockets::~Sockets() {
+  if (!is_in_child_) finish_left();
 }
 
 Status Sockets::listen() {
@@ -145,11 +150,17 @@ void Sockets::forget(uint64_t group) {
   welcome();
 }
 
-void Sockets::leave(Descriptor socket) {
+void Sockets::leave(Descriptor socket, Descriptor after_it) {
   constexpr double patience_s = 2;
-  if (!socket || all_is_there(socket.number())) return;
+  if (!socket) socket = std::move(after_it);
+  if (!socket) return;
+  shutdown(socket.number(), SHUT_WR);
+  if (all_is_there(socket.number())) return;
   std::lock_guard lock(mutex_);
-  left_.push_back({std::move(socket), Deadline::in_seconds(patience_s)});
+  static_cast<void>(or_out_of_memory([&] {  // else it is closed here and now
+    left_.push_back({std::move(after_it), std::move(socket), Deadline::in_seconds(patience_s)});
+    return Status::success();
+  }).ok());
 }
 
 bool Sockets::look_after_left() {

@@ -36,6 +36,7 @@ class Sockets {
  public:
   static Result<std::unique_ptr<Sockets>> open(int64_t send_buffer_bytes);  // 0: as the kernel has it
   Sockets(const Sockets&) = delete;
+  ~Sockets();
 
   int port() const { return port_; }
   Descriptor connect(int port) const;        // begins to; empty, with errno, when it cannot be
@@ -45,11 +46,11 @@ class Sockets {
   void expect(uint64_t group);  // from now on connections for it may come; always for group 0
   void forget(uint64_t group);  // none more, and those that came and that nobody fetched are closed
 
-  // A connection that its owner is done with is closed once the other end's kernel has all that was sent, or after two seconds: closed
-  // with unread bytes it would be reset, and what is still on its way lost.
-  void leave(Descriptor socket);
+  // A connection that its owner is done with ends for the other side, and is closed once that side's kernel has all that was sent, or after
+  // two seconds: closed with unread bytes it would be reset, and what is still on its way lost. What hangs on it is closed after it.
+  void leave(Descriptor socket, Descriptor after_it);
   bool look_after_left();  // now and then; whether there are any
-  void finish_left();      // when nobody will look any more: waits for them
+  void finish_left();      // when nobody will look any more: waits for them; the destructor does
 
   enum Event : uint32_t { readable = 1, writable = 2 };
   void watch(int socket);                    // before it is armed; until it is closed
@@ -67,7 +68,7 @@ class Sockets {
     size_t heard = 0;  // bytes of its key
   };
   struct Left {
-    Descriptor socket;
+    Descriptor after_it, socket;  // destroyed from the last to the first
     Deadline close_by;
   };
   explicit Sockets(int64_t send_buffer_bytes) : send_buffer_bytes_(send_buffer_bytes) {}
