@@ -102,7 +102,7 @@ void Run::start(uint64_t word, uint64_t base_tile, uint64_t signature) {
 }
 
 Turn Run::turn() {
-  bool progressed = progress_sends();
+  bool progressed = !sends_.empty() && progress_sends();
   if (uses_links_ && !pass_gate()) return Turn::blocked;
   const auto steps = static_cast<int64_t>(assignment_.schedule->steps.size());
   for (int64_t tile = oldest_; tile < std::min(oldest_ + assignment_.window, tiles_); ++tile) progressed |= turn_tile(tile);

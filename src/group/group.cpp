@@ -228,7 +228,8 @@ Status Group::plan(const Call& call, Decision* standing) {
   }
   const Plan& plan = *current_.decision->plan;
   current_.path = plan.path;
-  if (plan.path != Path::schedule) return exchange_.prepare(call);
+  if (plan.path == Path::slot) return Status::success();  // as much as fits there
+  if (plan.path == Path::combine) return exchange_.prepare(call);
   return run_.prepare(call, {plan.schedule.get(), plan.tile_bytes, plan.window});
 }
 
@@ -309,20 +310,24 @@ bool Group::compare_announcements() {
   return true;
 }
 
-Turn Group::turn() {
-  if (!current_.announced) [[unlikely]] {
-    if (!may_announce()) return Turn::blocked;
+// The first turn of a call. What is left to do then is done over and over while others are waited for, and kept short.
+Turn Group::enter_call() {
+  if (!may_announce()) return Turn::blocked;
+  write_announcement();
+  if (!current_.refusal.ok()) {  // it has been said
+    if (members_.span_hosts()) break_refused();
+    return Turn::done;
   }
+  if (current_.path == Path::schedule)
+    run_.start(current_.word, tile_, members_.span_hosts() ? current_.decision->announcement.long_hash() : 0);
+  else
+    exchange_.start(*current_.call, exchange_mode(), current_.word, tile_);
+  return Turn::progressed;
+}
+
+Turn Group::turn() {
   if (!current_.announced) {
-    write_announcement();
-    if (!current_.refusal.ok()) {  // it has been said
-      if (members_.span_hosts()) break_refused();
-      return Turn::done;
-    }
-    if (current_.path == Path::schedule)
-      run_.start(current_.word, tile_, members_.span_hosts() ? current_.decision->announcement.long_hash() : 0);
-    else
-      exchange_.start(*current_.call, exchange_mode(), current_.word, tile_);
+    if (const Turn outcome = enter_call(); outcome != Turn::progressed) return outcome;
   }
   if (current_.compares && !compare_announcements()) [[unlikely]]
     return Turn::blocked;

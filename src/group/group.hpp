@@ -178,6 +178,7 @@ class Group : public std::enable_shared_from_this<Group> {
   bool compare_announcements();
   ExchangeMode exchange_mode() const;
   void write_announcement();
+  Turn enter_call();
   Turn turn();
   Status end(Status status);
   bool take_next();

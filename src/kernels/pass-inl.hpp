@@ -143,6 +143,9 @@ void run(const Job& job) {
     if (source_count == 1) return Pass<Recipe, 1>(job).run(job.count);
     if (source_count == 3) return Pass<Recipe, 3>(job).run(job.count);
     if (source_count == 4) return Pass<Recipe, 4>(job).run(job.count);
+    if (source_count == 5) return Pass<Recipe, 5>(job).run(job.count);
+    if (source_count == 6) return Pass<Recipe, 6>(job).run(job.count);
+    if (source_count == 7) return Pass<Recipe, 7>(job).run(job.count);
     if (source_count == 8) return Pass<Recipe, 8>(job).run(job.count);
   }
   Pass<Recipe, any>(job).run(job.count);
