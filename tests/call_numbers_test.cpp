@@ -61,7 +61,7 @@ TEST(CallNumbers, wrap_where_calls_differ_or_are_refused) {
 TEST(CallNumbers, wrap_for_every_run_ahead) {
   for (int64_t first : just_below)
     for_each_world(worlds_from(first, {3}, 64), [&](TestWorld& world) {
-      for (int ahead = 0; ahead <= most_run_ahead; ++ahead) {
+      for (int ahead = 0; ahead <= most_run_ahead; ahead += small_run() ? 3 : 1) {
         GroupHandle group = distributed::new_group({0, 1, 2}, {.name = fmt::format("ahead {}", ahead), .run_ahead = ahead});
         for (int call = 0; call < 50; ++call) {
           std::vector<int32_t> data = {world.rank() == call % 2 ? call : -1};
@@ -79,7 +79,7 @@ TEST(CallNumbers, of_a_path_that_was_last_taken_long_ago_are_not_mistaken_for_ne
   constexpr uint32_t quarter = 1u << 30;
   for (int64_t bytes : sizes_of_every_path)
     for (int64_t cores : {1, 64})
-      for (int quarters : {1, 2, 3, 4}) {
+      for (int quarters : small_run() ? std::vector{1, 4} : std::vector{1, 2, 3, 4}) {
         std::barrier in_step(2);
         for_each_world(worlds_from(1, {2}, cores), [&](TestWorld& world) {
           std::shared_ptr<Group> group = world.world().world_group();

@@ -37,7 +37,7 @@ class Collectives : public ::testing::TestWithParam<int> {};
 TEST_P(Collectives, give_what_the_oracle_says_at_every_size_of_interest) {
   Extent extent{.ranks = GetParam()};
   if (scale() == Scale::small) extent.largest_bytes = 512 << 10;
-  if (scale() == Scale::normal) extent.turns = 2;
+  if (scale() == Scale::small) extent.every = 2;
   if (scale() == Scale::full) extent.turns = 20;
   perform_all(testing::trials_of_sizes(extent), ranks(extent.ranks));
 }
@@ -47,13 +47,13 @@ INSTANTIATE_TEST_SUITE_P(With, Collectives, ::testing::ValuesIn(rank_counts()),
 
 TEST(EveryCollective, take_every_dtype_and_every_op_that_means_something_and_every_root) {
   const std::vector<int> sizes = scale() == Scale::full ? rank_counts() : std::vector{scale() == Scale::small ? 2 : 3};
-  const int every = scale() == Scale::small ? 3 : 1;
+  const int every = scale() == Scale::small ? 7 : 1;
   for (int size : sizes) perform_all(testing::trials_of_numbers({.ranks = size, .every = every}, 29), ranks(size));
   if (scale() == Scale::full) perform_all(testing::trials_of_numbers({.ranks = 4}, 5003), ranks(4));
 }
 
 TEST(EveryCollective, has_asynchronous_calls_that_give_the_same) {
-  std::vector<Trial> trials = testing::trials_of_sizes({.ranks = 3, .largest_bytes = 256 << 10});
+  std::vector<Trial> trials = testing::trials_of_sizes({.ranks = 3, .largest_bytes = 256 << 10, .every = scale() == Scale::small ? 3 : 1});
   for (Trial& trial : trials) trial.async_op = true;
   perform_all(trials, ranks(3));
 }
