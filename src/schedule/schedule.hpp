@@ -41,7 +41,7 @@ struct Schedule {
   int chunks = 1;       // parts that "data" is cut into
   int stage_slots = 0;  // slots of one tile in this rank's lane; the same on all ranks
   int scratch_chunks = 0;
-  bool partials = false;    // scratch holds sums that are not rounded yet, and more of it may be as long as an input chunk; nothing is staged
+  bool partials = false;    // scratch and `partial` hold sums that are not rounded yet, and more of scratch may be as long as an input chunk
   int gathered_chunks = 0;  // as many as ranks, or none
   std::vector<std::vector<int>> teams;  // ranks in ascending order; steps name them by their number
   std::vector<Step> steps;

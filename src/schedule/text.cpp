@@ -45,7 +45,7 @@ constexpr std::string_view header_pattern =
     "schedule {collective} {algorithm} rank {rank} of {ranks} root {root} chunks {chunks} "
     "stage_slots {stage_slots} scratch_chunks {scratch_chunks} gathered_chunks {gathered_chunks}";
 
-constexpr std::string_view buffer_names[] = {"none", "input", "output", "scratch", "stage", "gathered"};
+constexpr std::string_view buffer_names[] = {"none", "input", "output", "scratch", "stage", "gathered", "partial"};
 
 Words words_of(std::string_view line) {
   Words words;
