@@ -233,7 +233,7 @@ TEST(Partials, are_made_of_what_a_host_stages_as_it_was_given) {
   insert_step(set[0], 1, {.kind = StepKind::copy, .source = input(0), .target = partial(0), .scales = true});
   set[0].steps[2].own = partial(0);
   set[0].steps[2].scales = false;
-  expect_rejected(set, {"rank 0 of 3, step 2", "one of the operands is a partial"});
+  expect_rejected(set, {"rank 0 of 3, step 2", "some of the operands are partials"});
   set = two_and_one();
   set[0].steps[1].source = input(0);
   expect_rejected(set, {"rank 0 of 3, step 1", "a partial of several ranks is made of what they stage"});
@@ -243,6 +243,32 @@ TEST(Partials, are_made_of_what_a_host_stages_as_it_was_given) {
   set = two_and_one();
   set[1].steps[3].target = partial(0);
   expect_rejected(set, {"rank 1 of 3, step 3", "partial[0] takes only a partial"});
+}
+
+// Leaders of a scan stage the sums of other hosts for their own.
+TEST(Partials, may_be_staged_in_slots_for_them) {
+  const Set scan = schedules_of(*find_algorithm(Collective::scan, "hierarchy"), 4, in_a_row({2, 2}));
+  ASSERT_EQ(scan[0].partial_slots, 1);
+  EXPECT_NE(text_of(scan[3]).find("\npartials 1\n"), std::string::npos);
+  EXPECT_EQ(schedule_from(text_of(scan[3])).value(), scan[3]);
+  EXPECT_NE(schedule_from("schedule scan x rank 0 of 1 root 0 chunks 1 stage_slots 1 scratch_chunks 0 gathered_chunks 0\npartials many").status().message().find(
+                "line 2: expected how many stage slots hold partials, found \"many\""), std::string::npos);
+  Set set = scan;
+  set[2].partial_slots = 2;
+  expect_rejected(set, {"rank 2 of 4", "of 3 stage slots 2 hold partials, and 1 on rank 0"});
+  set = scan;
+  for (Schedule& schedule : set) schedule.partial_slots = 4;
+  expect_rejected(set, {"of 3 stage slots 4 hold partials"});
+  set = scan;
+  for (Schedule& schedule : set) schedule.partial_slots = 0;  // what is staged would be rounded
+  expect_rejected(set, {"one of the two operands is a partial"});
+  set = scan;
+  for (Schedule& schedule : set) schedule.partial_slots = 3;  // what is given is no partial
+  expect_rejected(set, {"rank 0 of 4, step 0", "stage[0] takes input[0] only as it was given"});
+  set = scan;
+  for (Step& step : set[3].steps)
+    if (step.kind == StepKind::reduce_peers && !step.scales) step.target = output(step.target.chunk);
+  expect_rejected(set, {"rank 3 of 4", "output[0] takes no chunk that is a partial"});
 }
 
 // Twice the bytes while a ring adds, and as many as ever while it hands round. What is not rounded costs what it did.

@@ -5,7 +5,7 @@
 // Slots are kept as in the algorithms of one host: whoever shows something waits for a flag of all who read it, which says that they have
 // read it, or that they have come to this tile and so have left the one whose slots are written next.
 //
-// Sums go from host to host as partials and are rounded once, when they have everybody's part; what is staged is never a partial.
+// Sums go from host to host as partials and are rounded once, when they have everybody's part; what is staged here is never a partial.
 #include "algorithms/algorithms.hpp"
 #include "algorithms/neighbours.hpp"
 #include "algorithms/sites.hpp"

@@ -68,6 +68,7 @@ Status Run::prepare(const Call& call, const Assignment& assignment) {
   }
   CHECK(schedule.stage_slots == 0 || assignment.tile_bytes * schedule.stage_slots <= lanes_.set_bytes());
   slot_bytes_ = assignment.tile_bytes;
+  if (schedule.partial_slots > 0) assignment_.tile_bytes /= widened_;  // a slot holds a tile of partials
   if (schedule.stage_slots == 0) {  // nothing is staged, so nothing is gained by tiles: fewer rounds are better
     assignment_.window = 1;
     assignment_.tile_bytes = std::max<int64_t>(longest, 1);
@@ -278,21 +279,22 @@ bool Run::reduce_peers(const Step& step, int64_t tile) {
   const int64_t length = std::min(own.bytes, target.bytes);
   if (length <= 0) return true;
   const std::span<Stretch> stretches = operands_of(step, own, tile);
-  if (is_partial(step.target)) {
+  if (is_partial(step.target) && !is_partial(step.source)) {
     combine_to_partial(step, target, stretches);
     return true;
   }
+  const Reduction reduction = reduction_at(step.target);
   const std::span<const void*> sources = std::span(sources_).first(stretches.size());
   for (int64_t done = 0, bytes = 0; done < length; done += bytes) {  // what lies in a row everywhere
     bytes = std::min(target.here, length - done);
     for (const Stretch& stretch : stretches) bytes = std::min(bytes, stretch.here);
     for (size_t index = 0; index < sources.size(); ++index) sources[index] = stretches[index].data;
-    reduce(call_->reduction(lanes_.members()), {.target = target.data,
-                                                .second_target = second ? second + done : nullptr,
-                                                .sources = sources,
-                                                .count = bytes / element_bytes(call_->dtype),
-                                                .contributions = step.scales,
-                                                .complete = step.completes});
+    reduce(reduction, {.target = target.data,
+                       .second_target = second ? second + done : nullptr,
+                       .sources = sources,
+                       .count = bytes / element_bytes(reduction.dtype),
+                       .contributions = step.scales,
+                       .complete = step.completes});
     for (Stretch& stretch : stretches) stretch.drop(bytes);
     target.drop(bytes);
   }

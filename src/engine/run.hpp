@@ -133,7 +133,7 @@ class Run {
   bool is_being_sent(const Step& step, int64_t tile);
   void copy(const Step& step, int64_t tile);
   // Partials that are wider than the dtype: run_partials.cpp.
-  bool is_partial(ChunkRef ref) const { return widened_ > 1 && (ref.buffer == Buffer::scratch || ref.buffer == Buffer::partial); }
+  bool is_partial(ChunkRef ref) const { return widened_ > 1 && holds_partials(*assignment_.schedule, ref); }
   bool is_private(ChunkRef ref) const {
     return ref.buffer == Buffer::scratch || ref.buffer == Buffer::gathered || (ref.buffer == Buffer::partial && widened_ > 1);
   }

@@ -1,6 +1,6 @@
 // The steps of a Run on sums of 8- and 16-bit floats that are not rounded yet: they lie in this rank's private memory, in float32, where the
-// schedule carries partials (schedule/schedule.hpp). Whatever else such a schedule names, input, output and stage, is of the call's dtype. Of
-// other dtypes there is nothing of the kind: `widened_` is 1, and a partial is a part of the output.
+// schedule carries partials (schedule/schedule.hpp), or in stage slots that are for them. Whatever else such a schedule names is of the call's
+// dtype. Of other dtypes there is nothing of the kind: `widened_` is 1, and a partial is a part of the output.
 #include <algorithm>
 
 #include "engine/run.hpp"

@@ -54,9 +54,9 @@ class Builder {
   // The number of a team of these ranks, which ascend; `everyone` where they are all.
   int team(std::vector<int> ranks);
 
-  // Hands the schedule over. `stage_slots` is said here because it has to be the same on all ranks, also on those
-  // that use fewer. A rank that is alone has nobody to show anything to: staging and flags are left out.
-  Schedule finish(int stage_slots = 0);
+  // Hands the schedule over. `stage_slots`, and how many of them hold partials, is said here because it has to be the same on all
+  // ranks, also on those that use fewer. A rank that is alone has nobody to show anything to: staging and flags are left out.
+  Schedule finish(int stage_slots = 0, int partial_slots = 0);
 
  private:
   void add(const Step& step) { schedule_.steps.push_back(step); }

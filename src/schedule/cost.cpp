@@ -105,7 +105,7 @@ class Walk {
         if (!await(rank, step)) return false;
         break;
       case StepKind::read_peer:
-        read(me, 1);
+        read(me, bytes_of(step.source));
         break;
       case StepKind::reduce_peers:
         combine(me, Team(all_ranks_[rank], step), step);
@@ -115,22 +115,22 @@ class Walk {
     return true;
   }
 
-  bool is_partial(ChunkRef chunk) const {
-    return (chunk.buffer == Buffer::scratch || chunk.buffer == Buffer::partial) && all_ranks_[0].partials;
+  double bytes_of(ChunkRef chunk) const {
+    if (chunk.buffer == Buffer::none) return 0;
+    return holds_partials(all_ranks_[0], chunk) ? bytes_ * widened_ : bytes_;
   }
-  double bytes_of(ChunkRef chunk) const { return chunk.buffer == Buffer::none ? 0 : is_partial(chunk) ? bytes_ * widened_ : bytes_; }
   bool is_onto_itself(const Step& step) const {  // a partial that is the output
     return widened_ == 1 && is_in_output(step.source) && is_in_output(step.target) && step.source.chunk == step.target.chunk;
   }
 
-  void read(Walker& me, double sources) {
-    me.now.time_ns += sources * bytes_ * model_.peer_read_ns_per_byte;
-    me.read_bytes += sources * bytes_;
+  void read(Walker& me, double bytes) {
+    me.now.time_ns += bytes * model_.peer_read_ns_per_byte;
+    me.read_bytes += bytes;
   }
 
   void combine(Walker& me, const Team& team, const Step& step) {
     const double operands = team.size(), own = step.own.buffer != Buffer::none;
-    if (step.source.buffer != Buffer::gathered) read(me, operands - own);
+    if (step.source.buffer != Buffer::gathered) read(me, (operands - own) * bytes_of(step.source));
     // The first operand has to be moved even where there is nobody to add.
     me.now.time_ns += bytes_of(step.target) * (operands > 1 ? (operands - 1) * model_.reduce_ns_per_byte : model_.copy_ns_per_byte);
   }

@@ -214,14 +214,16 @@ Status Player::reduce_peers(int strand, const Step& step) {
     if (operands_[index].length != (length >= 0 ? length : operands_[0].length))
       return fail(strand, fmt::format("what rank {} gives is a chunk of different length", peer));
   }
-  if (std::ranges::any_of(operands_, &Fingerprint::wide)) return fail(strand, "one of the operands is a partial");
-  if (carries_partials(strand) && !step.scales) return fail(strand, "operands are combined that were rounded");
+  const bool wide = operands_[0].wide;
+  if (std::ranges::any_of(operands_, [&](const Fingerprint& operand) { return operand.wide != wide; }))
+    return fail(strand, "some of the operands are partials");
+  if (carries_partials(strand) && !wide && !step.scales) return fail(strand, "operands are combined that were rounded");
   if (step.scales)
     for (Fingerprint& operand : operands_) RETURN_IF_ERROR(scale(strand, operand, step.source));
   RETURN_IF_ERROR(check_parts(strand, operands_));
   Fingerprint sum = combine_canonically(operands_);
   if (step.completes) sum.part = Part::complete;
-  sum.wide = is_wide(strand, step.target);
+  sum.wide = wide || is_wide(strand, step.target);
   return write(strand, step.target, sum);
 }
 

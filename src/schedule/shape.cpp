@@ -41,6 +41,8 @@ Status check_header(std::span<const Schedule> all_ranks, int rank) {
   if (schedule.partials != first.partials) return broken(schedule, -1, "not all ranks carry partials");
   if (schedule.partials && (schedule.gathered_chunks > 0 || !adds(schedule.collective)))
     return broken(schedule, -1, "partials are sums that travel in messages: what is gathered was given");
+  if (schedule.partial_slots != first.partial_slots || schedule.partial_slots > (schedule.partials ? schedule.stage_slots : 0))
+    return broken(schedule, -1, fmt::format("of {} stage slots {} hold partials, and {} on rank 0", schedule.stage_slots, schedule.partial_slots, first.partial_slots));
   if (schedule.scratch_chunks > chunk_count(schedule, Buffer::input) * (schedule.partials ? 2 : 1))
     return broken(schedule, -1, "there is more scratch than input to say how long it is");
   if (schedule.gathered_chunks != 0 && (schedule.gathered_chunks != ranks || own_chunk(schedule) >= chunk_count(schedule, Buffer::input)))
@@ -152,8 +154,7 @@ class StepCheck {
 
   Status check_combination() const {
     if (step_.peer != everyone) return fail("this step goes by a team, not by one peer");
-    const bool makes_partial = schedule_.partials && (step_.target.buffer == Buffer::scratch || step_.target.buffer == Buffer::partial);
-    if (makes_partial && step_.source.buffer != Buffer::stage) return fail("a partial of several ranks is made of what they stage");
+    if (holds_partials(schedule_, step_.target) && step_.source.buffer != Buffer::stage) return fail("a partial of several ranks is made of what they stage");
     const Team team(schedule_, step_);
     if (!team.has(me()) && step_.own != ChunkRef{}) return fail("this rank is not in the team, and gives something of its own");
     for (int index = 0; index < team.size(); ++index) {
