@@ -221,9 +221,10 @@ TEST(SameBits, of_whole_numbers_need_no_order) {
   });
 }
 
-// That the numbers above can tell one order from another: otherwise the test could not fail.
+// That the numbers above can tell one order from another: otherwise the test could not fail. Those of float16 are added in float32, where
+// so few of them are exact in any order.
 TEST(SameBits, of_a_ring_are_others) {
-  for (size_t dtype : {size_t{0}, size_t{2}})
+  for (size_t dtype : {size_t{2}, size_t{3}})
     for (const char* plan : {"all_reduce=ring", "all_reduce=halving"}) {
       const Sum sum{7, formats[dtype], ReduceOp::sum, 1000};
       auto worlds = ranks(5).with(Kind::threads).with([plan](Settings& settings) { settings.plan = plan; });

@@ -9,15 +9,16 @@ namespace unisono {
 
 // Ring all_reduce: see add_by_ring.
 //
-// Rounds: 2(n-1).  Sent per rank: 2(n-1)/n of the data.  Best when the data is large and the group is small. All ranks get the same bits,
-// but not in the canonical order.
+// Rounds: 2(n-1).  Sent per rank: 2(n-1)/n of the data; 16-bit floats take twice the bytes in the first half of the rounds.  Best when the
+// data is large and the group is small. All ranks get the same bits, but not in the canonical order.
 Schedule ring_all_reduce(Place me) {
   Builder plan(Collective::all_reduce, "ring", me, /*chunks=*/me.ranks);
   if (me.ranks == 1) {
     plan.reduce_peers(input(0), input(0), output(0));
     return plan.finish();
   }
-  add_by_ring(plan, row_of_all(me), /*first_chunk=*/0, [&](int chunk) { plan.contribute(input(chunk), output(chunk)); });
+  plan.carry_partials();
+  add_by_ring(plan, row_of_all(me), /*first_chunk=*/0, [&](int chunk) { plan.contribute(input(chunk), partial(chunk)); });
   return plan.finish();
 }
 
@@ -58,7 +59,8 @@ Schedule doubling_all_reduce(Place me) {
 
 // Halving all_reduce: see add_by_halving.
 //
-// Rounds: 2 log2 n where n is a power of two.  Sent per rank: 2(n-1)/n of the data then.  Not the canonical order.
+// Rounds: 2 log2 n where n is a power of two.  Sent per rank: 2(n-1)/n of the data then; 16-bit floats take twice the bytes while they are
+// added up.  Not the canonical order.
 Schedule halving_all_reduce(Place me) {
   const int parts = parts_of_halving(me.ranks);
   Builder plan(Collective::all_reduce, "halving", me, parts);
@@ -66,7 +68,8 @@ Schedule halving_all_reduce(Place me) {
     plan.reduce_peers(input(0), input(0), output(0));
     return plan.finish();
   }
-  for (int part = 0; part < parts; ++part) plan.contribute(input(part), output(part));
+  plan.carry_partials();
+  for (int part = 0; part < parts; ++part) plan.contribute(input(part), partial(part));
   add_by_halving(plan, row_of_all(me), /*first_chunk=*/0);
   return plan.finish();
 }

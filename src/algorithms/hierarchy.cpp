@@ -4,6 +4,8 @@
 //
 // Slots are kept as in the algorithms of one host: whoever shows something waits for a flag of all who read it, which says that they have
 // read it, or that they have come to this tile and so have left the one whose slots are written next.
+//
+// Sums go from host to host as partials and are rounded once, when they have everybody's part; what is staged here is never a partial.
 #include "algorithms/algorithms.hpp"
 #include "algorithms/neighbours.hpp"
 #include "algorithms/sites.hpp"
@@ -56,21 +58,25 @@ void share_slices(Builder& plan, const Sites& sites, int parts, int flag) {
 //
 // Rounds: 2 on the host and between h hosts 2 log2 h where that is a power of two, else 2(h-1).  Sent per leader: 2(h-1)/h of its slice.
 // Two hosts exchange whole slices in 1 round, which is as many bytes as halving them. Halving would send more for a number that is no
-// power of two, so those make a ring.
+// power of two, so those make a ring. While they are added up, 16-bit floats take twice the bytes.
 Schedule hierarchy_all_reduce(Place me) {
   const Sites sites(me);
   const bool exchanges = sites.hosts() == 2, halves = parts_of_halving(sites.hosts()) == sites.hosts();
   const int parts = exchanges ? 1 : sites.hosts();
   Builder plan(Collective::all_reduce, "hierarchy", me, sites.leaders() * parts);
+  if (sites.hosts() > 1) plan.carry_partials();
   show_to_leaders(plan, sites, {.parts = parts});
   if (sites.leads()) {
     const int slice = sites.index(), first_chunk = slice * parts;
     const Row row = sites.across(slice);
-    const auto combine = [&](int chunk) { combine_host(plan, sites, chunk, output(chunk)); };
-    if (exchanges) {
-      const Turns turns{.last = output(slice), .other = scratch(slice)};
+    const auto combine = [&](int chunk) { combine_host(plan, sites, chunk, partial(chunk)); };
+    if (sites.hosts() == 1) {
+      combine_host(plan, sites, slice, output(slice));
+    } else if (exchanges) {
+      const Turns turns{.last = partial(slice), .other = scratch(slice)};
       combine_host(plan, sites, slice, start_of_doubling(row, turns));
       add_by_doubling(plan, row, turns);
+      plan.copy(partial(slice), output(slice));
     } else if (halves) {
       for (int part = 0; part < parts; ++part) combine(first_chunk + part);
       add_by_halving(plan, row, first_chunk);
@@ -84,18 +90,21 @@ Schedule hierarchy_all_reduce(Place me) {
 
 // Hierarchy reduce: leaders add up their slice for the host and give it to the root's host, where the root reads the sums.
 //
-// Rounds: 2 on the host and log2 h between h hosts.  Sent per leader: its slice, once.
+// Rounds: 2 on the host and log2 h between h hosts.  Sent per leader: its slice, once; 16-bit floats take twice the bytes.
 Schedule hierarchy_reduce(Place me) {
   const Sites sites(me);
   Builder plan(Collective::reduce, "hierarchy", me, sites.leaders());
   const int root_host = sites.host_of(me.root);
-  const ChunkRef sum = is_root(me) ? output(sites.index()) : scratch(sites.index());
+  const bool carries = sites.hosts() > 1;
+  const ChunkRef sum = !is_root(me) ? scratch(sites.index()) : carries ? partial(sites.index()) : output(sites.index());
+  if (carries) plan.carry_partials();
   const bool root_waits = sites.mine() == root_host && sites.index_of(me.root) >= sites.leaders();  // for the leaders, who wait for all
   show_to_leaders(plan, sites,
                   {.waiting = sites.size_of(sites.mine()) - sites.leaders() - (root_waits ? 1 : 0), .waits = !is_root(me)});
   if (sites.leads()) {
     combine_host(plan, sites, sites.index(), sum);
     add_to_first(plan, sites.across(sites.index(), root_host), sum);
+    if (carries && is_root(me)) plan.copy(sum, output(sites.index()));
   }
   if (sites.mine() == root_host && !is_root(me) && sites.leads()) {
     plan.copy(sum, stage(sites.index()));
@@ -188,11 +197,13 @@ Schedule hierarchy_all_gather(Place me) {
 
 // Hierarchy reduce_scatter: on every host one rank adds up the host's part of a piece and gives it to the piece's owner.
 //
-// Rounds: 1 on the host and 1 between h hosts.  Sent per rank: (h-1)/h of the pieces of one host.
+// Rounds: 1 on the host and 1 between h hosts.  Sent per rank: (h-1)/h of the pieces of one host; 16-bit floats take twice the bytes.
 Schedule hierarchy_reduce_scatter(Place me) {
   const Sites sites(me);
   Builder plan(Collective::reduce_scatter, "hierarchy", me);
+  const bool carries = sites.hosts() > 1;
   const auto is_mine = [&](int piece) { return sites.keeper_of(piece, sites.mine()) == me.rank; };
+  if (carries) plan.carry_partials();
   if (sites.has_mates()) {
     for_each_peer(me, [&](int piece) { if (!is_mine(piece)) plan.copy(input(piece), stage(piece)); });
     plan.publish(0);
@@ -203,11 +214,12 @@ Schedule hierarchy_reduce_scatter(Place me) {
     combine_host(plan, sites, piece, scratch(piece));
     plan.send(piece, scratch(piece));
   });
-  combine_host(plan, sites, me.rank, output(0));
+  combine_host(plan, sites, me.rank, carries ? partial(0) : output(0));
   for (int distance = 1; distance < sites.hosts(); ++distance) {
     const int host = (sites.mine() + distance) % sites.hosts();
-    plan.receive_reduce(sites.keeper_of(me.rank, host), output(0), distance == sites.hosts() - 1 ? Sum::complete : Sum::partial);
+    plan.receive_reduce(sites.keeper_of(me.rank, host), partial(0), distance == sites.hosts() - 1 ? Sum::complete : Sum::partial);
   }
+  if (carries) plan.copy(partial(0), output(0));
   return plan.finish(sites.slots(me.ranks));
 }
 

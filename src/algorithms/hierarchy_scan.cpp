@@ -1,5 +1,6 @@
 // scan and exscan in two levels. The ranks of a host need not lie in a row: rank r needs, of every other host, the sum of that host's ranks
-// below r. Ranks of one host that lie next to each other need the same sum, so leaders ask for it once.
+// below r. Ranks of one host that lie next to each other need the same sum, so leaders ask for it once. Sums go from host to host as partials
+// and are staged as such, so that what a rank adds up is rounded once.
 #include <tuple>
 
 #include "algorithms/algorithms.hpp"
@@ -48,18 +49,20 @@ class Scan {
       gives = true;
       plan_.send(leader_of(one.taker, 0), scratch(0));
     }
-    if (begun) plan_.contribute(input(0), output(0));
+    if (begun) plan_.contribute(input(0), partial(0));
     for (const Handover& one : handovers_) {
       if (one.taker != sites_.mine()) continue;
-      if (begun) plan_.receive_reduce(leader_of(one.giver, 0), output(0));
-      else plan_.receive(leader_of(one.giver, 0), output(0));
+      if (begun) plan_.receive_reduce(leader_of(one.giver, 0), partial(0));
+      else plan_.receive(leader_of(one.giver, 0), partial(0));
       begun = true;
     }
-    return plan_.finish(slots());
+    if (begun) plan_.copy(partial(0), output(0));
+    return finish();
   }
 
   // Everybody shows all slices; leaders give what other hosts need, and show what their own needs; everybody adds that to its host's part.
   Schedule write() {
+    if (sites_.hosts() > 1) plan_.carry_partials();
     if (!sites_.has_mates()) return write_alone();
     const bool somebody_reads = me_.rank + 1 < me_.ranks;
     for (int slice = 0; slice < sites_.leaders(); ++slice)
@@ -69,14 +72,15 @@ class Scan {
     if (sites_.leads()) hand_over();
     wait_for_leaders();
     for (int slice = 0; slice < sites_.leaders(); ++slice) add_up(slice);
-    return plan_.finish(slots());
+    return finish();
   }
 
  private:
-  int slots() const {
-    int count = sites_.leaders();
-    for (const Handover& one : handovers_) count = std::max(count, one.slot + 1);
-    return sites_.slots(count);
+  // A slot for each slice, and one for each sum that the host with the most of them needs.
+  Schedule finish() {
+    int sums = 0;
+    for (const Handover& one : handovers_) sums = std::max(sums, one.slot + 1 - sites_.leaders());
+    return plan_.finish(sites_.slots(sites_.leaders() + sums), sites_.slots(sums));
   }
 
   int leader_of(int host, int slice) const { return sites_.on(host)[static_cast<size_t>(slice)]; }
@@ -109,7 +113,7 @@ class Scan {
   }
 
   // In place, the output is the input, of which this rank has a copy in what it shows. The first rank of an exscan has no output.
-  ChunkRef landing() const { return exclusive_ && me_.rank == 0 ? scratch(sites_.index()) : output(sites_.index()); }
+  ChunkRef landing() const { return exclusive_ && me_.rank == 0 ? scratch(sites_.index()) : partial(sites_.index()); }
 
   void take(const Handover& one) {
     plan_.receive(leader_of(one.giver, sites_.index()), landing());
@@ -142,19 +146,21 @@ class Scan {
   void add_up(int slice) {
     const int count = sites_.index() + (exclusive_ ? 0 : 1), leader = leader_of(sites_.mine(), slice);
     bool begun = count > 0;
-    if (begun) plan_.reduce_peers(exclusive_ ? nothing : sites_.leads(slice) ? stage(slice) : input(slice), stage(slice), output(slice), of_first(count));
+    const ChunkRef sum = needed().empty() ? output(slice) : partial(slice);
+    if (begun) plan_.reduce_peers(exclusive_ ? nothing : sites_.leads(slice) ? stage(slice) : input(slice), stage(slice), sum, of_first(count));
     for (const Handover* one : needed()) {
       if (sites_.leads(slice)) {
-        if (begun) plan_.reduce(stage(one->slot), output(slice));
-        else if (one != landed_) plan_.copy(stage(one->slot), output(slice));  // else it is still there
+        if (begun) plan_.reduce(stage(one->slot), sum);
+        else if (one != landed_) plan_.copy(stage(one->slot), sum);  // else it is still there
       } else if (begun) {
         const int both = plan_.team({std::min(leader, me_.rank), std::max(leader, me_.rank)});
-        plan_.reduce_peers(output(slice), stage(one->slot), output(slice), {.team = both, .scales = false, .sum = Sum::partial});
+        plan_.reduce_peers(sum, stage(one->slot), sum, {.team = both, .scales = false, .sum = Sum::partial});
       } else {
-        plan_.read_peer(leader, stage(one->slot), output(slice));
+        plan_.read_peer(leader, stage(one->slot), sum);
       }
       begun = true;
     }
+    if (!needed().empty()) plan_.copy(sum, output(slice));
   }
 
   Builder& plan_;

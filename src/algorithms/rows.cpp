@@ -69,8 +69,8 @@ void add_by_doubling(Builder& plan, const Row& row, const Turns& turns) {
 
 // Ring.
 //
-//   phase 1  pass chunks to the right, adding as they go      (n - 1 rounds)
-//   phase 2  pass the finished chunks to the right, copying   (n - 1 rounds)
+//   phase 1  pass chunks to the right as partials, adding as they go   (n - 1 rounds)
+//   phase 2  pass the finished chunks to the right, rounded, copying   (n - 1 rounds)
 //
 // Rounds: 2(n-1).  Sent per rank: 2(n-1)/n of the data.  After phase 1 the rank at place p has the finished chunk p + 1. Every chunk is
 // added up along the ring from where it started.
@@ -79,10 +79,11 @@ void add_by_ring(Builder& plan, const Row& row, int first_chunk, const std::func
   put(chunk_at(row.me));
   for (int round = 0; round < row.size() - 1; ++round) {
     const int added = chunk_at(row.me - round - 1);
-    plan.send(row.at(row.me + 1), output(chunk_at(row.me - round)));
+    plan.send(row.at(row.me + 1), partial(chunk_at(row.me - round)));
     put(added);
-    plan.receive_reduce(row.at(row.me - 1), output(added), sum_after_last(round == row.size() - 2));
+    plan.receive_reduce(row.at(row.me - 1), partial(added), sum_after_last(round == row.size() - 2));
   }
+  plan.copy(partial(chunk_at(row.me + 1)), output(chunk_at(row.me + 1)));
   for (int round = 0; round < row.size() - 1; ++round) {
     plan.send(row.at(row.me + 1), output(chunk_at(row.me + 1 - round)));
     plan.receive(row.at(row.me - 1), output(chunk_at(row.me - round)));
@@ -95,7 +96,7 @@ int parts_of_halving(int ranks) { return static_cast<int>(std::bit_floor(static_
 //
 //   before   each rank beyond p gives all it has to one of the first p, who adds it
 //   halving  of what two ranks both have, each gives away one half and adds what it gets to the other: log2 p rounds, after which each
-//            rank has one of p chunks with everybody's part
+//            rank has one of p chunks with everybody's part; until then chunks are partials
 //   doubling the same way back, giving what is finished
 //   after    the ranks beyond p get all of it
 //
@@ -104,12 +105,12 @@ int parts_of_halving(int ranks) { return static_cast<int>(std::bit_floor(static_
 void add_by_halving(Builder& plan, const Row& row, int first_chunk) {
   const int parts = parts_of_halving(row.size()), end = first_chunk + parts;
   if (row.me >= parts) {
-    for (int chunk = first_chunk; chunk < end; ++chunk) plan.send(row.at(row.me - parts), output(chunk));
+    for (int chunk = first_chunk; chunk < end; ++chunk) plan.send(row.at(row.me - parts), partial(chunk));
     for (int chunk = first_chunk; chunk < end; ++chunk) plan.receive(row.at(row.me - parts), output(chunk));
     return;
   }
   const bool serves = row.me + parts < row.size();
-  for (int chunk = first_chunk; serves && chunk < end; ++chunk) plan.receive_reduce(row.at(row.me + parts), output(chunk));
+  for (int chunk = first_chunk; serves && chunk < end; ++chunk) plan.receive_reduce(row.at(row.me + parts), partial(chunk));
   int mine = first_chunk, count = parts;
   for (int distance = 1; distance < parts; distance *= 2) {
     const int partner = row.at(row.me ^ distance);
@@ -117,9 +118,10 @@ void add_by_halving(Builder& plan, const Row& row, int first_chunk) {
     count /= 2;
     const int given = takes_upper ? mine : mine + count;
     if (takes_upper) mine += count;
-    for (int chunk = given; chunk < given + count; ++chunk) plan.send(partner, output(chunk));
-    for (int chunk = mine; chunk < mine + count; ++chunk) plan.receive_reduce(partner, output(chunk), sum_after_last(2 * distance == parts));
+    for (int chunk = given; chunk < given + count; ++chunk) plan.send(partner, partial(chunk));
+    for (int chunk = mine; chunk < mine + count; ++chunk) plan.receive_reduce(partner, partial(chunk), sum_after_last(2 * distance == parts));
   }
+  plan.copy(partial(mine), output(mine));
   for (int distance = parts / 2; distance >= 1; distance /= 2, count *= 2) {
     const int partner = row.at(row.me ^ distance), theirs = (row.me & distance) != 0 ? mine - count : mine + count;
     for (int chunk = mine; chunk < mine + count; ++chunk) plan.send(partner, output(chunk));

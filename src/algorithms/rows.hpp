@@ -27,11 +27,12 @@ struct Turns {
 ChunkRef start_of_doubling(const Row& row, const Turns& turns);  // where this rank's own part has to be
 void add_by_doubling(Builder& plan, const Row& row, const Turns& turns);
 
-// In so many chunks of the output as there are ranks; `put` writes the steps that put this rank's part of one there.
+// Sums are made in partials, for which the plan has to carry them, and end in the same chunks of the output.
+// In so many chunks as there are ranks; `put` writes the steps that put this rank's part of one into its partial.
 void add_by_ring(Builder& plan, const Row& row, int first_chunk, const std::function<void(int chunk)>& put);
 
 int parts_of_halving(int ranks);  // that the data is cut into: a power of two
-void add_by_halving(Builder& plan, const Row& row, int first_chunk);  // in place, in so many chunks of the output from there on
+void add_by_halving(Builder& plan, const Row& row, int first_chunk);  // in so many chunks from there on, whose partials have this rank's part
 
 void add_to_first(Builder& plan, const Row& row, ChunkRef sum);     // in place; the first of the row has the sum of all
 void give_from_first(Builder& plan, const Row& row, ChunkRef data);  // what the first has, to all

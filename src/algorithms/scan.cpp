@@ -48,16 +48,18 @@ Schedule direct_exscan(Place me) {
 
 // Chain scan: the sum goes from rank to rank, and each adds its own.
 //
-// Rounds: n-1.  Sent per rank: the data, once.  Over links; the order is that of the ranks, but not the canonical tree.
+// Rounds: n-1.  Sent per rank: the data, once, as partials.  Over links; the order is that of the ranks, but not the canonical tree.
 Schedule chain_scan(Place me) {
   Builder plan(Collective::scan, "chain", me);
   if (me.ranks == 1) {
     plan.reduce_peers(input(0), input(0), output(0), {.sum = Sum::partial});
     return plan.finish();
   }
-  plan.contribute(input(0), output(0));
-  if (me.rank > 0) plan.receive_reduce(me.rank - 1, output(0));
-  if (me.rank + 1 < me.ranks) plan.send(me.rank + 1, output(0));
+  plan.carry_partials();
+  plan.contribute(input(0), partial(0));
+  if (me.rank > 0) plan.receive_reduce(me.rank - 1, partial(0));
+  if (me.rank + 1 < me.ranks) plan.send(me.rank + 1, partial(0));
+  plan.copy(partial(0), output(0));
   return plan.finish();
 }
 
@@ -96,11 +98,13 @@ Schedule collecting_exscan(Place me) {
 Schedule chain_exscan(Place me) {
   Builder plan(Collective::exscan, "chain", me);
   const bool passes_on = me.rank + 1 < me.ranks, next_passes_on = me.rank + 2 < me.ranks;
+  plan.carry_partials();
   if (passes_on) plan.contribute(input(0), scratch(0));
-  if (me.rank > 0) plan.receive(me.rank - 1, output(0));
+  if (me.rank > 0) plan.receive(me.rank - 1, partial(0));
   if (me.rank > 0 && passes_on) plan.receive_reduce(me.rank - 1, scratch(0));
   if (passes_on) plan.send(me.rank + 1, scratch(0));
   if (next_passes_on) plan.send(me.rank + 1, scratch(0));
+  if (me.rank > 0) plan.copy(partial(0), output(0));
   return plan.finish();
 }
 

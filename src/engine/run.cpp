@@ -29,7 +29,7 @@ bool reads_private_memory(const Step& step) {
 // No result is written, and nothing of a peer's is read, before everybody is known to be in this very call. A flag does not
 // say so: a rank that refused the call may have raised it in the next, and have staged nothing in this one.
 bool needs_everybody(const Step& step) {
-  return step.target.buffer == Buffer::output || step.kind == StepKind::read_peer || step.kind == StepKind::reduce_peers;
+  return is_in_output(step.target) || step.kind == StepKind::read_peer || step.kind == StepKind::reduce_peers;
 }
 
 // Whoever gives a call up, because another member died for example or because it leaves, returns to its caller, who may then
@@ -68,12 +68,16 @@ Status Run::prepare(const Call& call, const Assignment& assignment) {
   }
   CHECK(schedule.stage_slots == 0 || assignment.tile_bytes * schedule.stage_slots <= lanes_.set_bytes());
   slot_bytes_ = assignment.tile_bytes;
+  if (schedule.partial_slots > 0) assignment_.tile_bytes /= widened_;  // a slot holds a tile of partials
   if (schedule.stage_slots == 0) {  // nothing is staged, so nothing is gained by tiles: fewer rounds are better
     assignment_.window = 1;
     assignment_.tile_bytes = std::max<int64_t>(longest, 1);
   }
   tiles_ = std::max<int64_t>((longest + assignment_.tile_bytes - 1) / assignment_.tile_bytes, 1);
-  scratch_.resize(static_cast<size_t>((schedule.scratch_chunks + schedule.gathered_chunks) * longest));
+  private_bytes_ = longest * widened_;
+  const int partials = widened_ > 1 ? chunk_count(schedule, Buffer::partial) : 0;  // others lie in the output
+  scratch_.resize(static_cast<size_t>((schedule.scratch_chunks + schedule.gathered_chunks + partials) * private_bytes_));
+  if (widened_ > 1) prepare_partials();
   sources_.resize(static_cast<size_t>(lanes_.members()));
   stretches_.resize(sources_.size());
   lists_.resize(2 * sources_.size());
@@ -164,12 +168,12 @@ bool Run::perform(const Step& step, int64_t tile) {
 }
 
 int64_t Run::chunk_bytes(ChunkRef ref) const {
-  if (ref.buffer == Buffer::input || ref.buffer == Buffer::output)
-    return chunk_of(*call_, ref.buffer, ref.chunk, {assignment_.schedule->chunks, lanes_.members()}).bytes;
-  if (ref.buffer == Buffer::gathered) ref = {Buffer::scratch, own_chunk(*assignment_.schedule)};
-  if (ref.buffer == Buffer::scratch)
-    return chunk_bytes(input_like(*assignment_.schedule, ref.chunk)) * widened_;
-  return 0;
+  if (ref.buffer == Buffer::none || ref.buffer == Buffer::stage) return 0;
+  const Schedule& schedule = *assignment_.schedule;
+  if (ref.buffer == Buffer::gathered) ref = {Buffer::input, own_chunk(schedule)};
+  if (ref.buffer == Buffer::scratch) ref = input_like(schedule, ref.chunk);
+  const Buffer buffer = is_in_output(ref) ? Buffer::output : Buffer::input;
+  return chunk_of(*call_, buffer, ref.chunk, {schedule.chunks, lanes_.members()}).bytes;
 }
 
 // Where a chunk's part in this tile lies. A stage slot has no length of its own: the other operand says how much moves.
@@ -178,13 +182,16 @@ Stretch Run::place(ChunkRef ref, int64_t tile) const {
   if (ref.buffer == Buffer::stage) return Stretch::in_one_place(stage_of(lanes_.me(), ref.chunk, tile), INT64_MAX);
   int64_t chunk = chunk_bytes(ref), from = std::min(tile * assignment_.tile_bytes, chunk);
   int64_t bytes = std::min(assignment_.tile_bytes, chunk - from);
-  if (ref.buffer == Buffer::scratch || ref.buffer == Buffer::gathered) {
-    const Schedule& schedule = *assignment_.schedule;
-    const auto each = static_cast<int64_t>(scratch_.size()) / (schedule.scratch_chunks + schedule.gathered_chunks);
-    const int64_t at = (ref.buffer == Buffer::gathered ? schedule.scratch_chunks : 0) + ref.chunk;
-    return Stretch::in_one_place(const_cast<std::byte*>(scratch_.data()) + at * each + from, bytes);
-  }
-  return chunk_of(*call_, ref.buffer, ref.chunk, {assignment_.schedule->chunks, lanes_.members()}).from(from, bytes);
+  if (is_private(ref)) return place_in_private(ref, from, bytes);
+  const Buffer buffer = is_in_output(ref) ? Buffer::output : Buffer::input;
+  return chunk_of(*call_, buffer, ref.chunk, {assignment_.schedule->chunks, lanes_.members()}).from(from, bytes);
+}
+
+// Scratch, then what is gathered or partials, of which a schedule has only one.
+Stretch Run::place_in_private(ChunkRef ref, int64_t from, int64_t bytes) const {
+  const int64_t at = (ref.buffer == Buffer::scratch ? 0 : assignment_.schedule->scratch_chunks) + ref.chunk;
+  const int64_t times = is_partial(ref) ? widened_ : 1;
+  return Stretch::in_one_place(const_cast<std::byte*>(scratch_.data()) + at * private_bytes_ + from * times, bytes * times);
 }
 
 std::byte* Run::stage_of(int member, int slot, int64_t tile) const {
@@ -269,28 +276,39 @@ bool Run::reduce_peers(const Step& step, int64_t tile) {
   std::byte* second = staged_too ? place(step_at(done_steps(tile) + 1).target, tile).data : nullptr;
   Stretch target = place(step.target, tile);
   const Stretch own = step.own.buffer == Buffer::none ? target : place(step.own, tile);
-  const Team team(*assignment_.schedule, step);
-  const std::span<const void*> sources = std::span(sources_).first(static_cast<size_t>(team.size()));
-  const std::span<Stretch> stretches = std::span(stretches_).first(sources.size());
   const int64_t length = std::min(own.bytes, target.bytes);
-  for (int index = 0; index < team.size() && length > 0; ++index)
-    stretches[static_cast<size_t>(index)] = team[index] == lanes_.me()               ? own
-                                            : step.source.buffer == Buffer::gathered ? place(gathered(team[index]), tile)
-                                                                                     : source_at(step, team[index], tile);
+  if (length <= 0) return true;
+  const std::span<Stretch> stretches = operands_of(step, own, tile);
+  if (is_partial(step.target) && !is_partial(step.source)) {
+    combine_to_partial(step, target, stretches);
+    return true;
+  }
+  const Reduction reduction = reduction_at(step.target);
+  const std::span<const void*> sources = std::span(sources_).first(stretches.size());
   for (int64_t done = 0, bytes = 0; done < length; done += bytes) {  // what lies in a row everywhere
     bytes = std::min(target.here, length - done);
     for (const Stretch& stretch : stretches) bytes = std::min(bytes, stretch.here);
     for (size_t index = 0; index < sources.size(); ++index) sources[index] = stretches[index].data;
-    reduce(call_->reduction(lanes_.members()), {.target = target.data,
-                                                .second_target = second ? second + done : nullptr,
-                                                .sources = sources,
-                                                .count = bytes / element_bytes(call_->dtype),
-                                                .contributions = step.scales,
-                                                .complete = step.completes});
+    reduce(reduction, {.target = target.data,
+                       .second_target = second ? second + done : nullptr,
+                       .sources = sources,
+                       .count = bytes / element_bytes(reduction.dtype),
+                       .contributions = step.scales,
+                       .complete = step.completes});
     for (Stretch& stretch : stretches) stretch.drop(bytes);
     target.drop(bytes);
   }
   return true;
+}
+
+// What lies where, of each rank of the team.
+std::span<Stretch> Run::operands_of(const Step& step, const Stretch& own, int64_t tile) {
+  const Team team(*assignment_.schedule, step);
+  for (int index = 0; index < team.size(); ++index)
+    stretches_[static_cast<size_t>(index)] = team[index] == lanes_.me()               ? own
+                                             : step.source.buffer == Buffer::gathered ? place(gathered(team[index]), tile)
+                                                                                      : source_at(step, team[index], tile);
+  return std::span(stretches_).first(static_cast<size_t>(team.size()));
 }
 
 // Reads every peer's chunk a cacheful at a time and adds it from there.
@@ -330,7 +348,7 @@ bool Run::fused_with_next(const Step& step, int64_t tile) const {
   auto next = static_cast<size_t>(done_steps_[tile % max_window] + 1);
   const std::vector<Step>& steps = assignment_.schedule->steps;
   return next < steps.size() && steps[next].kind == StepKind::copy && steps[next].source == step.target &&
-         steps[next].target.buffer == Buffer::stage;
+         steps[next].target.buffer == Buffer::stage && !is_partial(step.target);
 }
 
 }  // namespace unisono

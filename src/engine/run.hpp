@@ -94,7 +94,7 @@ class Run {
     int64_t bytes = 0;
   };
 
-  int64_t chunk_bytes(ChunkRef ref) const;
+  int64_t chunk_bytes(ChunkRef ref) const;  // in the call's dtype
   void choose_what_to_show();
   uint64_t showable(const Pieces& pieces);
   bool is_shown(const Step& step) const;
@@ -104,6 +104,8 @@ class Run {
   bool somebody_shows() const;
   bool everybody_has_taken();
   Stretch place(ChunkRef ref, int64_t tile) const;  // an operand: where it lies and how long it is in this tile
+  Stretch place_in_private(ChunkRef ref, int64_t from, int64_t bytes) const;
+  std::span<Stretch> operands_of(const Step& step, const Stretch& own, int64_t tile);
   std::byte* stage_of(int member, int slot, int64_t tile) const;
   int64_t offset_at(ChunkRef chunk, int peer, int64_t length) const;
   uint64_t peer_address(const Step& step, int peer, int64_t length);
@@ -130,9 +132,15 @@ class Run {
   bool progress_sends();
   bool is_being_sent(const Step& step, int64_t tile);
   void copy(const Step& step, int64_t tile);
-  bool is_partial(ChunkRef ref) const { return widened_ > 1 && ref.buffer == Buffer::scratch; }
+  // Partials that are wider than the dtype: run_partials.cpp.
+  bool is_partial(ChunkRef ref) const { return widened_ > 1 && holds_partials(*assignment_.schedule, ref); }
+  bool is_private(ChunkRef ref) const {
+    return ref.buffer == Buffer::scratch || ref.buffer == Buffer::gathered || (ref.buffer == Buffer::partial && widened_ > 1);
+  }
   Reduction reduction_at(ChunkRef ref) const;  // of what lies there
-  void convert(const Step& step, Stretch narrow_side, std::byte* wide);
+  void prepare_partials();
+  void convert(const Step& step, const Stretch& narrow_side, const Stretch& wide);
+  void combine_to_partial(const Step& step, const Stretch& target, std::span<Stretch> operands);
   bool fused_with_next(const Step& step, int64_t tile) const;
   const Step& step_at(int64_t index) const { return assignment_.schedule->steps[static_cast<size_t>(index)]; }
   int64_t& done_steps(int64_t tile) { return done_steps_[tile % max_window]; }
@@ -170,6 +178,7 @@ class Run {
     bool held = false;
   };
   Held held_[max_window];
+  int64_t private_bytes_ = 0;  // of one chunk of scratch, of what is gathered, or of partials
   std::vector<std::byte> scratch_, landing_, receipt_;
   std::vector<std::byte> link_landing_;  // of what is added up: a part for each tile in flight
   std::vector<const void*> sources_;

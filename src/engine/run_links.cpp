@@ -209,26 +209,10 @@ void Run::abandon() {
   router_.drop_unfinished();
 }
 
-Reduction Run::reduction_at(ChunkRef ref) const {
-  const Reduction reduction = call_->reduction(lanes_.members());
-  return is_partial(ref) ? of_partials(reduction) : reduction;
-}
-
-// Partials lie in a row, and the other side from span to span.
-void Run::convert(const Step& step, Stretch narrow_side, std::byte* wide) {
-  const Reduction reduction = call_->reduction(lanes_.members());
-  for (; narrow_side.bytes > 0; narrow_side.drop(narrow_side.here)) {
-    const int64_t count = narrow_side.here / element_bytes(call_->dtype);
-    if (is_partial(step.target)) widen(reduction, wide, narrow_side.data, count);
-    else narrow(reduction, narrow_side.data, wide, count);
-    wide += narrow_side.here * widened_;
-  }
-}
-
 void Run::copy(const Step& step, int64_t tile) {
   const Stretch source = place(step.source, tile), target = place(step.target, tile);
   if (is_partial(step.target) != is_partial(step.source))
-    return is_partial(step.target) ? convert(step, source, target.data) : convert(step, target, source.data);
+    return is_partial(step.target) ? convert(step, source, target) : convert(step, target, source);
   const Reduction reduction = reduction_at(step.target);
   const int64_t element = element_bytes(reduction.dtype);
   if (step.kind == StepKind::reduce) {

@@ -37,7 +37,7 @@ bool overwrites_early(const Schedule& schedule) {
     if (stages(step, Buffer::input)) staged[static_cast<size_t>(step.source.chunk)] = true;
     if (step.kind == StepKind::publish) told_by = std::min(told_by, step.flag);
     if (step.kind == StepKind::await) awaited = std::max(awaited, step.flag);
-    if (step.target.buffer == Buffer::output && staged[static_cast<size_t>(step.target.chunk)] && awaited <= told_by) return true;
+    if (is_in_output(step.target) && staged[static_cast<size_t>(step.target.chunk)] && awaited <= told_by) return true;
   }
   return false;
 }

@@ -199,7 +199,7 @@ bool rounds_partials(DType dtype) {
 
 Reduction of_partials(const Reduction& reduction) {
   Reduction wide = reduction;
-  if (reduction.op.kind != ReduceKind::user && rounds_partials(reduction.dtype)) wide.dtype = DType::float32;
+  if (reduction.op.kind != ReduceKind::user && depends_on_order(reduction) && rounds_partials(reduction.dtype)) wide.dtype = DType::float32;
   return wide;
 }
 

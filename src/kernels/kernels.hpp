@@ -53,8 +53,8 @@ bool depends_on_order(const Reduction& reduction);
 // Whether they do even by the same tree, where a partial result is written down on the way: 8- and 16-bit floats.
 bool rounds_partials(DType dtype);
 
-// What partial results are held in where they travel between additions, so that nothing is rounded on the way: float32 for such floats,
-// else the dtype itself, and so for reductions of the user's. The reduction of partial results is the same one of that dtype.
+// What partial results are held in where they travel between additions, so that nothing is rounded on the way: float32 for sums and products
+// of such floats, else the dtype itself, and so for reductions of the user's. The reduction of partial results is the same one of that dtype.
 Reduction of_partials(const Reduction& reduction);
 // A contribution as a partial result, and a result of partial ones as it is given to the user; each for `count` elements.
 void widen(const Reduction& reduction, void* target, const void* source, int64_t count);

@@ -48,7 +48,7 @@ std::string predicted(const Algorithm& algorithm, const ExplainRequest& request)
   if (algorithm.path == Path::combine) return "not modelled: it depends on the scheduler";
   if (request.query.ranks > most_ranks_costed) return fmt::format("not worked out above {} ranks", most_ranks_costed);
   const std::vector<Schedule> schedules = schedules_of(*costs_the_same(algorithm), request.query);
-  return cost_text(cost(schedules, request.query.bytes, request.model));
+  return cost_text(cost(schedules, request.query.bytes, request.model, request.widened));
 }
 
 std::string situation_text(const Query& query) {

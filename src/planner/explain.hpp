@@ -15,6 +15,7 @@ struct ExplainRequest {
       {};  // its rank is not read: all ranks are shown, or of more than eight the first two, the root and the last
   PlannerRules rules = {};
   CostModel model = {};
+  int widened = 1;  // how many times as long a partial is as what it was made of: see schedule/cost.hpp
 };
 
 // The choice, the reason, the predicted cost beside that of the other algorithms, the steps, and what to set to change

@@ -82,10 +82,11 @@ int Builder::team(std::vector<int> ranks) {
   return number;
 }
 
-Schedule Builder::finish(int stage_slots) {
+Schedule Builder::finish(int stage_slots, int partial_slots) {
   const bool alone = schedule_.place.ranks == 1;
   if (alone) std::erase_if(schedule_.steps, serves_peers_only);
   schedule_.stage_slots = alone ? 0 : stage_slots;
+  schedule_.partial_slots = alone ? 0 : partial_slots;
   schedule_.scratch_chunks = scratch_used(schedule_);
   schedule_.gathered_chunks = gathers(schedule_) ? schedule_.place.ranks : 0;
   return std::move(schedule_);

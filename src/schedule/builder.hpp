@@ -19,6 +19,7 @@ constexpr ChunkRef input(int chunk) { return {Buffer::input, chunk}; }
 constexpr ChunkRef output(int chunk) { return {Buffer::output, chunk}; }
 constexpr ChunkRef scratch(int chunk) { return {Buffer::scratch, chunk}; }
 constexpr ChunkRef stage(int slot) { return {Buffer::stage, slot}; }
+constexpr ChunkRef partial(int chunk) { return {Buffer::partial, chunk}; }
 constexpr ChunkRef gathered(int rank) { return {Buffer::gathered, rank}; }
 inline constexpr ChunkRef all_gathered{Buffer::gathered, 0};  // as a source: that of each rank
 inline constexpr ChunkRef nothing{};  // what a message without bytes carries: that it was sent
@@ -48,14 +49,14 @@ class Builder {
   void read_peer(int peer, ChunkRef source, ChunkRef target);
   void reduce_peers(ChunkRef own, ChunkRef source, ChunkRef target, Combining how = {});  // `own` is nothing where I am not in the team
 
-  void carry_partials() { schedule_.partials = true; }  // scratch holds what is not rounded before it is copied to the output
+  void carry_partials() { schedule_.partials = true; }  // scratch and partial(k) hold what is not rounded before it is copied elsewhere
 
   // The number of a team of these ranks, which ascend; `everyone` where they are all.
   int team(std::vector<int> ranks);
 
-  // Hands the schedule over. `stage_slots` is said here because it has to be the same on all ranks, also on those
-  // that use fewer. A rank that is alone has nobody to show anything to: staging and flags are left out.
-  Schedule finish(int stage_slots = 0);
+  // Hands the schedule over. `stage_slots`, and how many of them hold partials, is said here because it has to be the same on all
+  // ranks, also on those that use fewer. A rank that is alone has nobody to show anything to: staging and flags are left out.
+  Schedule finish(int stage_slots = 0, int partial_slots = 0);
 
  private:
   void add(const Step& step) { schedule_.steps.push_back(step); }

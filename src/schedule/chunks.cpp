@@ -80,6 +80,8 @@ int chunk_count(const Schedule& schedule, Buffer buffer) {
       return schedule.stage_slots;
     case Buffer::gathered:
       return schedule.gathered_chunks;
+    case Buffer::partial:
+      return schedule.partials ? chunk_count(schedule, Buffer::output) : 0;
   }
   return 0;
 }

@@ -41,8 +41,8 @@ struct HostLink {
 
 class Walk {
  public:
-  Walk(std::span<const Schedule> all_ranks, double chunk_bytes, const CostModel& model)
-      : all_ranks_(all_ranks), bytes_(chunk_bytes), model_(model), hosts_(all_ranks[0].place.hosts),
+  Walk(std::span<const Schedule> all_ranks, double chunk_bytes, const CostModel& model, int widened)
+      : all_ranks_(all_ranks), bytes_(chunk_bytes), widened_(widened), model_(model), hosts_(all_ranks[0].place.hosts),
         walkers_(all_ranks.size()), links_(static_cast<size_t>(hosts_.count())) {
     Result<Messages> messages = match_messages(all_ranks);
     CHECK(messages.ok());
@@ -89,13 +89,13 @@ class Walk {
       case StepKind::receive_reduce:
         if (!arrivals_[message_of(rank)].happened()) return false;
         me.wait_for(arrivals_[message_of(rank)]);
-        if (step.kind == StepKind::receive_reduce) me.now.time_ns += bytes_ * model_.reduce_ns_per_byte;
+        if (step.kind == StepKind::receive_reduce) me.now.time_ns += bytes_of(step.target) * model_.reduce_ns_per_byte;
         break;
       case StepKind::copy:
-        me.now.time_ns += bytes_ * model_.copy_ns_per_byte;
+        if (!is_onto_itself(step)) me.now.time_ns += std::max(bytes_of(step.source), bytes_of(step.target)) * model_.copy_ns_per_byte;
         break;
       case StepKind::reduce:
-        me.now.time_ns += bytes_ * model_.reduce_ns_per_byte;
+        me.now.time_ns += bytes_of(step.target) * model_.reduce_ns_per_byte;
         break;
       case StepKind::publish:
         me.published[step.flag] = me.now;
@@ -105,7 +105,7 @@ class Walk {
         if (!await(rank, step)) return false;
         break;
       case StepKind::read_peer:
-        read(me, 1);
+        read(me, bytes_of(step.source));
         break;
       case StepKind::reduce_peers:
         combine(me, Team(all_ranks_[rank], step), step);
@@ -115,22 +115,30 @@ class Walk {
     return true;
   }
 
-  void read(Walker& me, double sources) {
-    me.now.time_ns += sources * bytes_ * model_.peer_read_ns_per_byte;
-    me.read_bytes += sources * bytes_;
+  double bytes_of(ChunkRef chunk) const {
+    if (chunk.buffer == Buffer::none) return 0;
+    return holds_partials(all_ranks_[0], chunk) ? bytes_ * widened_ : bytes_;
+  }
+  bool is_onto_itself(const Step& step) const {  // a partial that is the output
+    return widened_ == 1 && is_in_output(step.source) && is_in_output(step.target) && step.source.chunk == step.target.chunk;
+  }
+
+  void read(Walker& me, double bytes) {
+    me.now.time_ns += bytes * model_.peer_read_ns_per_byte;
+    me.read_bytes += bytes;
   }
 
   void combine(Walker& me, const Team& team, const Step& step) {
     const double operands = team.size(), own = step.own.buffer != Buffer::none;
-    if (step.source.buffer != Buffer::gathered) read(me, operands - own);
+    if (step.source.buffer != Buffer::gathered) read(me, (operands - own) * bytes_of(step.source));
     // The first operand has to be moved even where there is nobody to add.
-    me.now.time_ns += bytes_ * (operands > 1 ? (operands - 1) * model_.reduce_ns_per_byte : model_.copy_ns_per_byte);
+    me.now.time_ns += bytes_of(step.target) * (operands > 1 ? (operands - 1) * model_.reduce_ns_per_byte : model_.copy_ns_per_byte);
   }
 
   void post(int rank) {
     Walker& me = walkers_[rank];
     const Step& step = all_ranks_[rank].steps[me.step];
-    const double bytes = step.source.buffer == Buffer::none ? 0 : bytes_;
+    const double bytes = bytes_of(step.source);
     me.sent_bytes += bytes;
     arrivals_[message_of(rank)] = {hosts_.share(rank, step.peer) ? through_ring(me, bytes) : through_link(rank, step.peer, bytes), me.now.round};
     walkers_[step.peer].blocked = false;
@@ -166,6 +174,7 @@ class Walk {
 
   std::span<const Schedule> all_ranks_;
   double bytes_;  // of one chunk
+  int widened_;
   CostModel model_;
   Hosts hosts_;
   Messages messages_;
@@ -176,9 +185,9 @@ class Walk {
 
 }  // namespace
 
-Cost cost(std::span<const Schedule> all_ranks, int64_t bytes, const CostModel& model) {
+Cost cost(std::span<const Schedule> all_ranks, int64_t bytes, const CostModel& model, int widened) {
   // Where a collective works in pieces, its schedules have one chunk of data: the piece.
-  return Walk(all_ranks, static_cast<double>(bytes) / all_ranks[0].chunks, model).walk();
+  return Walk(all_ranks, static_cast<double>(bytes) / all_ranks[0].chunks, model, widened).walk();
 }
 
 }  // namespace unisono

@@ -30,7 +30,8 @@ struct Cost {
 };
 
 // `bytes` is what schedule.hpp calls data, or one piece where the collective works in pieces. One tile carries it all:
-// tiles in flight only overlap what the walk adds up. The schedules must have passed verify.
-Cost cost(std::span<const Schedule> all_ranks, int64_t bytes, const CostModel& model);
+// tiles in flight only overlap what the walk adds up. `widened` is how many times as long a partial is as what it was made of: 2 for 16-bit
+// floats. The schedules must have passed verify.
+Cost cost(std::span<const Schedule> all_ranks, int64_t bytes, const CostModel& model, int widened = 1);
 
 }  // namespace unisono

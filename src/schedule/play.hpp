@@ -101,7 +101,8 @@ class Player {
   Status read(int strand, ChunkRef chunk, Fingerprint& content);
   Status read_remote(int strand, int peer, ChunkRef chunk, Fingerprint& content);
   Status write(int strand, ChunkRef chunk, const Fingerprint& content);
-  bool is_wide(int strand, ChunkRef chunk) const { return chunk.buffer == Buffer::scratch && schedule_of(strands_[strand]).partials; }
+  bool carries_partials(int strand) const { return options_.widened && schedule_of(strands_[strand]).partials; }
+  bool is_wide(int strand, ChunkRef chunk) const { return options_.widened && holds_partials(schedule_of(strands_[strand]), chunk); }
   Status check_unread(int strand, ChunkRef chunk, int location) const;
 
   int call_of(int tile) const { return tile / options_.tiles; }

@@ -13,8 +13,8 @@ Memory::Memory(std::span<const CallSet> calls, const PlayOptions& options)
   for (const CallSet& call : calls) {
     const int call_base = end;
     for (const Schedule& schedule : call.ranks) {
-      blocks_.push_back(block_of(schedule, options.in_place, end));
-      end = blocks_.back().base + blocks_.back().gathered + schedule.gathered_chunks;
+      blocks_.push_back(block_of(schedule, options, end));
+      end = blocks_.back().base + blocks_.back().end;
     }
     tile_strides_.push_back(end - call_base);
     end = call_base + tiles_ * tile_strides_.back();
@@ -25,15 +25,19 @@ Memory::Memory(std::span<const CallSet> calls, const PlayOptions& options)
   locations_.resize(static_cast<size_t>(stage_base_) + static_cast<size_t>(ranks_) * slot_sets_ * slots_);
 }
 
-Memory::Block Memory::block_of(const Schedule& schedule, bool in_place, int base) const {
+Memory::Block Memory::block_of(const Schedule& schedule, const PlayOptions& options, int base) const {
   Block block{.base = base, .inputs = chunk_count(schedule, Buffer::input)};
   int end = block.inputs;
   for (int chunk = 0; chunk < chunk_count(schedule, Buffer::output); ++chunk) {
-    const std::optional<ChunkRef> twin = in_place ? in_place_twin(schedule, chunk) : std::nullopt;
+    const std::optional<ChunkRef> twin = options.in_place ? in_place_twin(schedule, chunk) : std::nullopt;
     block.outputs.push_back(twin ? twin->chunk : end++);
   }
   block.scratch = end;
-  block.gathered = end + schedule.scratch_chunks;
+  block.gathered = block.scratch + schedule.scratch_chunks;
+  end = block.gathered + schedule.gathered_chunks;
+  for (int chunk = 0; chunk < chunk_count(schedule, Buffer::partial); ++chunk)
+    block.partials.push_back(options.widened ? end++ : block.outputs[static_cast<size_t>(chunk)]);
+  block.end = end;
   return block;
 }
 
@@ -45,6 +49,7 @@ int Memory::locate(int rank, int tile, ChunkRef chunk) const {
   const int start = block.base + (tile % tiles_) * tile_strides_[call];
   if (chunk.buffer == Buffer::input) return start + chunk.chunk;
   if (chunk.buffer == Buffer::output) return start + block.outputs[chunk.chunk];
+  if (chunk.buffer == Buffer::partial) return start + block.partials[chunk.chunk];
   return start + (chunk.buffer == Buffer::scratch ? block.scratch : block.gathered) + chunk.chunk;
 }
 

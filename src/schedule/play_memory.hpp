@@ -21,6 +21,7 @@ struct PlayOptions {
   int window = 1;                // tiles in flight on each rank
   int tiles = 3;                 // of each call
   bool in_place = false;         // output and input are the same memory where the collective allows it
+  bool widened = false;          // the dtype is one that partials are wider than, so they lie apart from the output
   bool announced = false;        // calls are announced; see play.hpp
   bool canonical_order = false;  // additions must follow the canonical tree
   bool sets_aside = true;        // messages that come before the one awaited; else they are taken in the order sent
@@ -46,7 +47,7 @@ class Memory {
  public:
   Memory(std::span<const CallSet> calls, const PlayOptions& options);
 
-  // In place, an output chunk and its input twin are one location.
+  // In place, an output chunk and its input twin are one location; so are a partial and its output where it is not wider.
   int locate(int rank, int tile, ChunkRef chunk) const;
   Location& operator[](int location) { return locations_[location]; }
   const Location& operator[](int location) const { return locations_[location]; }
@@ -62,13 +63,14 @@ class Memory {
   void note_read(Location& location, RemoteRead read);
 
  private:
-  struct Block {  // the input, output, scratch and what is gathered, of one rank in one call's first tile
-    int base = 0, inputs = 0, scratch = 0, gathered = 0;
+  struct Block {  // the input, output, scratch, partials and what is gathered, of one rank in one call's first tile
+    int base = 0, inputs = 0, scratch = 0, gathered = 0, end = 0;
     std::vector<int> outputs = {};
+    std::vector<int> partials = {};
   };
 
   const RemoteRead* read_at(int index) const { return index < 0 ? nullptr : &reads_[index]; }
-  Block block_of(const Schedule& schedule, bool in_place, int base) const;
+  Block block_of(const Schedule& schedule, const PlayOptions& options, int base) const;
 
   int ranks_, tiles_, slot_sets_;
   int slots_ = 0;  // of one set

@@ -11,7 +11,7 @@
 namespace unisono {
 namespace {
 
-bool needs_announcements(const Step& step) { return step.target.buffer == Buffer::output || step.kind == StepKind::send; }
+bool needs_announcements(const Step& step) { return is_in_output(step.target) || step.kind == StepKind::send; }
 
 }  // namespace
 
@@ -154,6 +154,8 @@ Status Player::copy(int strand, const Step& step) {
   const bool onto_itself =
       memory_.locate(me.rank, me.tile, step.source) == memory_.locate(me.rank, me.tile, step.target);
   if (step.scales) RETURN_IF_ERROR(scale(strand, content, step.source));
+  if (!content.wide && is_wide(strand, step.target) && !step.scales)
+    return fail(strand, fmt::format("{} takes {} only as it was given", text_of(step.target), text_of(step.source)));
   content.wide = is_wide(strand, step.target);
   return onto_itself && !step.scales ? Status::success() : write(strand, step.target, content);
 }
@@ -184,6 +186,7 @@ Status Player::add_to_target(int strand, const Step& step, const Fingerprint& ad
   RETURN_IF_ERROR(read(strand, step.target, target));
   if (target.length != addend.length) return fail(strand, "the two operands are chunks of different length");
   if (target.wide != addend.wide) return fail(strand, "one of the two operands is a partial");
+  if (carries_partials(strand) && !target.wide) return fail(strand, "two operands are combined that were rounded");
   const Fingerprint both[] = {target, addend};
   RETURN_IF_ERROR(check_parts(strand, both));
   const bool peer_first = step.kind == StepKind::receive_reduce && step.peer < strands_[strand].rank;
@@ -211,11 +214,16 @@ Status Player::reduce_peers(int strand, const Step& step) {
     if (operands_[index].length != (length >= 0 ? length : operands_[0].length))
       return fail(strand, fmt::format("what rank {} gives is a chunk of different length", peer));
   }
+  const bool wide = operands_[0].wide;
+  if (std::ranges::any_of(operands_, [&](const Fingerprint& operand) { return operand.wide != wide; }))
+    return fail(strand, "some of the operands are partials");
+  if (carries_partials(strand) && !wide && !step.scales) return fail(strand, "operands are combined that were rounded");
   if (step.scales)
     for (Fingerprint& operand : operands_) RETURN_IF_ERROR(scale(strand, operand, step.source));
   RETURN_IF_ERROR(check_parts(strand, operands_));
   Fingerprint sum = combine_canonically(operands_);
   if (step.completes) sum.part = Part::complete;
+  sum.wide = wide || is_wide(strand, step.target);
   return write(strand, step.target, sum);
 }
 

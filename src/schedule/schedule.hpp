@@ -41,13 +41,20 @@ struct Schedule {
   int chunks = 1;       // parts that "data" is cut into
   int stage_slots = 0;  // slots of one tile in this rank's lane; the same on all ranks
   int scratch_chunks = 0;
-  bool partials = false;    // scratch holds sums that are not rounded yet, and more of it may be as long as an input chunk; nothing is staged
+  bool partials = false;    // scratch and `partial` hold sums that are not rounded yet, and more of scratch may be as long as an input chunk
+  int partial_slots = 0;    // so many stage slots, the last ones, hold partials; the same on all ranks
   int gathered_chunks = 0;  // as many as ranks, or none
   std::vector<std::vector<int>> teams;  // ranks in ascending order; steps name them by their number
   std::vector<Step> steps;
 
   bool operator==(const Schedule&) const = default;
 };
+
+// Whether a chunk holds what is not rounded yet; for dtypes that partials are wider than, it is longer than what it is made of.
+inline bool holds_partials(const Schedule& schedule, ChunkRef chunk) {
+  if (chunk.buffer == Buffer::stage) return chunk.chunk >= schedule.stage_slots - schedule.partial_slots;
+  return schedule.partials && (chunk.buffer == Buffer::scratch || chunk.buffer == Buffer::partial);
+}
 
 // The ranks that an await or a reduce_peers goes by, in ascending order; cheap, and valid as long as the schedule is.
 class Team {

@@ -39,8 +39,10 @@ Status check_header(std::span<const Schedule> all_ranks, int rank) {
   if (schedule.chunks < 1 || schedule.chunks != first.chunks)
     return broken(schedule, -1, fmt::format("the data has {} chunks, and {} on rank 0", schedule.chunks, first.chunks));
   if (schedule.partials != first.partials) return broken(schedule, -1, "not all ranks carry partials");
-  if (schedule.partials && (schedule.stage_slots > 0 || schedule.gathered_chunks > 0 || !adds(schedule.collective)))
-    return broken(schedule, -1, "partials are sums that travel in messages: nothing is staged or gathered");
+  if (schedule.partials && (schedule.gathered_chunks > 0 || !adds(schedule.collective)))
+    return broken(schedule, -1, "partials are sums that travel in messages: what is gathered was given");
+  if (schedule.partial_slots != first.partial_slots || schedule.partial_slots > (schedule.partials ? schedule.stage_slots : 0))
+    return broken(schedule, -1, fmt::format("of {} stage slots {} hold partials, and {} on rank 0", schedule.stage_slots, schedule.partial_slots, first.partial_slots));
   if (schedule.scratch_chunks > chunk_count(schedule, Buffer::input) * (schedule.partials ? 2 : 1))
     return broken(schedule, -1, "there is more scratch than input to say how long it is");
   if (schedule.gathered_chunks != 0 && (schedule.gathered_chunks != ranks || own_chunk(schedule) >= chunk_count(schedule, Buffer::input)))
@@ -135,7 +137,8 @@ class StepCheck {
   Status check_readable(ChunkRef chunk) const { return check_exists(schedule_, chunk); }
 
   Status check_readable_at(int peer) const {
-    if (step_.source.buffer == Buffer::scratch || step_.source.buffer == Buffer::gathered) return fail("the scratch of a peer is private");
+    const Buffer buffer = step_.source.buffer;
+    if (buffer == Buffer::scratch || buffer == Buffer::gathered || buffer == Buffer::partial) return fail("the scratch of a peer is private");
     return check_exists(all_ranks_[peer], step_.source);
   }
 
@@ -151,6 +154,7 @@ class StepCheck {
 
   Status check_combination() const {
     if (step_.peer != everyone) return fail("this step goes by a team, not by one peer");
+    if (holds_partials(schedule_, step_.target) && step_.source.buffer != Buffer::stage) return fail("a partial of several ranks is made of what they stage");
     const Team team(schedule_, step_);
     if (!team.has(me()) && step_.own != ChunkRef{}) return fail("this rank is not in the team, and gives something of its own");
     for (int index = 0; index < team.size(); ++index) {

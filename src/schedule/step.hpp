@@ -15,6 +15,7 @@ enum class Buffer : uint8_t {
   scratch,  // private memory of this rank; scratch[k] is as long as input[k], or of partials as input[k modulo their number]
   stage,    // slots in this rank's lane, which its neighbours can read
   gathered, // private memory of this rank: a place for each rank's part of this rank's own chunk, input[rank] or the only one
+  partial,  // output[k] before it is rounded; where nothing is rounded, output[k] itself. Only in schedules that carry partials
 };
 
 struct ChunkRef {
@@ -24,11 +25,15 @@ struct ChunkRef {
   bool operator==(const ChunkRef&) const = default;
 };
 
+// Whether a chunk lies in the caller's output, for some dtypes at least.
+constexpr bool is_in_output(ChunkRef chunk) { return chunk.buffer == Buffer::output || chunk.buffer == Buffer::partial; }
+
 // Sends are posted: the next step may start at once. A send holds its source until the peer has taken it; a step that
 // writes that chunk, and the end of the schedule, wait for it. Everything else happens in the order written.
 // The messages between two ranks are matched in the order written, tile by tile. A schedule publishes a flag once.
 // A contribution to a sum is scaled once, if the operation asks for that (premul_sum): where it is copied from the input to travel, or
 // where it is combined with others as it was given. A sum is completed once, when it has everybody's contribution (avg divides it).
+// Where partials are carried, what lies elsewhere than in them was rounded, and only what is as it was given is made into one.
 // What is sent as it was given is combined as such. A message may carry nothing; it is received as one that does.
 enum class StepKind : uint8_t {
   send,            // source → peer

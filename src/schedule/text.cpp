@@ -45,7 +45,7 @@ constexpr std::string_view header_pattern =
     "schedule {collective} {algorithm} rank {rank} of {ranks} root {root} chunks {chunks} "
     "stage_slots {stage_slots} scratch_chunks {scratch_chunks} gathered_chunks {gathered_chunks}";
 
-constexpr std::string_view buffer_names[] = {"none", "input", "output", "scratch", "stage", "gathered"};
+constexpr std::string_view buffer_names[] = {"none", "input", "output", "scratch", "stage", "gathered", "partial"};
 
 Words words_of(std::string_view line) {
   Words words;
@@ -180,6 +180,13 @@ Status read_hosts(int line, std::span<const std::string_view> words, Schedule& s
   return Status::success();
 }
 
+// "partials", or "partials 2": that they are carried, and in how many stage slots.
+Status read_partials(int line, std::span<const std::string_view> words, Schedule& schedule) {
+  schedule.partials = true;
+  if (words.size() == 1 || (words.size() == 2 && read_number(words[1], schedule.partial_slots))) return Status::success();
+  return unexpected(line, "how many stage slots hold partials", words.back());
+}
+
 // "team[0] 0 2 3": a team and its ranks.
 Status read_team(int line, std::span<const std::string_view> words, Schedule& schedule) {
   const std::string wanted = fmt::format("team[{}]", schedule.teams.size());
@@ -191,10 +198,7 @@ Status read_team(int line, std::span<const std::string_view> words, Schedule& sc
 }
 
 Status read_line(int line, std::span<const std::string_view> words, Schedule& schedule) {
-  if (words.front() == "partials" && words.size() == 1) {
-    schedule.partials = true;
-    return Status::success();
-  }
+  if (words.front() == "partials") return read_partials(line, words, schedule);
   if (words.front() == "hosts") return read_hosts(line, words, schedule);
   if (words.front().starts_with("team")) return read_team(line, words, schedule);
   return read_step(line, words, schedule);
@@ -224,7 +228,7 @@ std::string text_of(const Schedule& schedule) {
       fmt::format("schedule {} {} rank {} of {} root {} chunks {} stage_slots {} scratch_chunks {} gathered_chunks {}\n",
                   name_of(schedule.collective), schedule.algorithm, schedule.place.rank, schedule.place.ranks,
                   schedule.place.root, schedule.chunks, schedule.stage_slots, schedule.scratch_chunks, schedule.gathered_chunks);
-  if (schedule.partials) text += "partials\n";
+  if (schedule.partials) text += schedule.partial_slots > 0 ? fmt::format("partials {}\n", schedule.partial_slots) : "partials\n";
   if (!schedule.place.hosts.one()) text += fmt::format("hosts {}\n", schedule.place.hosts.text());
   for (size_t team = 0; team < schedule.teams.size(); ++team)
     text += fmt::format("team[{}] {}\n", team, fmt::join(schedule.teams[team], " "));

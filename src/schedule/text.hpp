@@ -8,7 +8,8 @@
 //     2  await flag 0 of everyone
 //     3  reduce_peers input[0] + stage[0] of team[0] -> output[0] scaling
 //
-// A line "hosts 2,1" says who shares a host, where not all ranks do, and a line "partials" that scratch holds those.
+// A line "hosts 2,1" says who shares a host, where not all ranks do, and a line "partials" that scratch holds those;
+// "partials 2" that the last two stage slots do, too.
 #pragma once
 
 #include <string>

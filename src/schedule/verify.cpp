@@ -1,5 +1,8 @@
-// Judges shapes first, then plays: one tile in flight and several, separate buffers and in place. Read play.hpp next.
+// Judges shapes first, then plays: one tile in flight and several, separate buffers and in place, partials that are wider than the output
+// and those that lie in it. Read play.hpp next.
 #include "schedule/verify.hpp"
+
+#include <algorithm>
 
 #include "base/check.hpp"
 #include "schedule/chunks.hpp"
@@ -26,21 +29,30 @@ bool can_be_in_place(std::span<const CallSet> calls) {
   return false;
 }
 
-Status play_all_ways(std::span<const CallSet> calls, const VerifyOptions& options, bool short_calls) {
-  const bool both = can_be_in_place(calls);
-  for (int window = 1; window <= options.max_window; ++window)
-    for (bool in_place : {false, true}) {
-      if (in_place && !both) continue;
-      // One tile more than there are slot sets, so that every set is used again within a call and across calls.
-      const PlayOptions play{.window = window,
-                             .tiles = short_calls ? 1 : 2 * window + 1,
-                             .in_place = in_place,
-                             .announced = options.announced,
-                             .canonical_order = options.canonical_order,
-                             .sets_aside = options.sets_aside,
-                             .seed = options.seed};
+bool carry_partials(std::span<const CallSet> calls) {
+  return std::ranges::any_of(calls, [](const CallSet& call) { return call.ranks[0].partials; });
+}
+
+Status play_with_buffers(std::span<const CallSet> calls, PlayOptions play) {
+  for (bool in_place : {false, true})
+    for (bool widened : {true, false}) {
+      if ((in_place && !can_be_in_place(calls)) || (widened && !carry_partials(calls))) continue;
+      play.in_place = in_place;
+      play.widened = widened;
       RETURN_IF_ERROR(Player(calls, play).play());
     }
+  return Status::success();
+}
+
+Status play_all_ways(std::span<const CallSet> calls, const VerifyOptions& options, bool short_calls) {
+  for (int window = 1; window <= options.max_window; ++window)
+    // One tile more than there are slot sets, so that every set is used again within a call and across calls.
+    RETURN_IF_ERROR(play_with_buffers(calls, {.window = window,
+                                              .tiles = short_calls ? 1 : 2 * window + 1,
+                                              .announced = options.announced,
+                                              .canonical_order = options.canonical_order,
+                                              .sets_aside = options.sets_aside,
+                                              .seed = options.seed}));
   return Status::success();
 }
 

@@ -9,7 +9,8 @@
 //   - No slot is overwritten while a peer may read it, nor read before it is written, with one tile in flight and with
 //     several, and from one call to the next; no call returns while a peer may still read the caller's memory.
 //   - Flags and memory are those of ranks on the same host; other ranks are reached by messages.
-//   - All of this with separate buffers and in place.
+//   - Where partials are carried, none is rounded before it is finished, none is combined with what was, and all ends up rounded.
+//   - All of this with separate buffers and in place, and for dtypes that partials are wider than and others.
 //
 // The first failure comes back as an InternalError that names rank, step and chunk. play.hpp has the model.
 #pragma once

@@ -13,6 +13,7 @@
 
 #include "base/cores.hpp"
 #include "base/sizes.hpp"
+#include "kernels/kernels.hpp"
 #include "planner/explain.hpp"
 #include "unisono/settings.hpp"
 
@@ -20,7 +21,7 @@ namespace unisono::tools {
 namespace {
 
 struct ExplainLine {
-  std::string collective = "all_reduce", bytes = "1M", plan, hosts;
+  std::string collective = "all_reduce", bytes = "1M", dtype = "float32", plan, hosts;
   std::optional<int> given_ranks;  // otherwise as many as the hosts have, or 2
   int ranks = 2, root = 0, cores = 0;
   std::optional<bool> peer_reads;  // otherwise as it is here
@@ -72,8 +73,10 @@ int most_on_a_host(const Hosts& hosts, int ranks) {
 int explain_line(ExplainLine line) {
   auto collective = collective_named(line.collective);
   auto bytes = parse_size(line.bytes);
+  auto dtype = dtype_named(line.dtype);
   if (!collective) return complain("explain", {ErrorCode::argument, fmt::format("there is no collective {}", line.collective)});
   if (!bytes) return complain("explain", {ErrorCode::argument, fmt::format("--bytes {}: write it as 64, 4K or 1M", line.bytes)});
+  if (!dtype) return complain("explain", {ErrorCode::argument, fmt::format("there is no dtype {}", line.dtype)});
   auto hosts = hosts_of(line);
   if (!hosts.ok()) return complain("explain", hosts.status());
   if (line.root < 0 || line.root >= line.ranks)
@@ -93,6 +96,7 @@ int explain_line(ExplainLine line) {
   request.query.peer_reads = line.peer_reads ? *line.peer_reads : settings->peer_reads != "off" && siblings_may_read();
   if (settings->reproducible) request.query.order = Order::tree;
   request.rules = *rules;
+  request.widened = static_cast<int>(element_bytes(of_partials({*dtype, ReduceOp::sum}).dtype) / element_bytes(*dtype));
   auto text = explain(request);
   if (!text.ok()) return complain("explain", text.status());
   fmt::print("{}", *text);
@@ -116,6 +120,7 @@ void add_explain_command(CLI::App& app, int& exit_code) {
   explain->footer("Examples:\n  unisono explain all_reduce 1M --ranks 8\n  unisono explain all_reduce 1M --hosts 2x4");
   explain->add_option("collective", line->collective, "which collective")->capture_default_str();
   explain->add_option("bytes,--bytes", line->bytes, "the data, or one piece, with K, M, G")->capture_default_str();
+  explain->add_option("--dtype", line->dtype, "of what is added up: sums of 8- and 16-bit floats travel in float32")->capture_default_str();
   explain->add_option("-n,--ranks", line->given_ranks, "how many ranks; 2, or as many as the hosts have")->check(CLI::Range(1, 100000));
   explain->add_option("--hosts", line->hosts, "who shares a host: 2x4 is two hosts of four ranks, 3,1,2 so many on each, 0/1/0/1 the host of each rank");
   explain->add_option("--root", line->root, "of rooted collectives")->capture_default_str();
