@@ -120,6 +120,7 @@ class Judge {
     EXPECT_TRUE(is_to_blame(circle, outcome.peer))
         << "rank " << rank << " blames rank " << outcome.peer << ": " << outcome.text();
     EXPECT_NE(outcome.text().find(fmt::format("rank {} ", outcome.peer)), std::string::npos) << outcome.text();
+    EXPECT_EQ(outcome.text().find("has not ended"), std::string::npos) << "rank " << rank << ": " << outcome.text();
     // Whoever waits for a member that is stopped, in a call that the victim had finished, is told when that one goes on.
     int64_t since_ns = outcome.entered_ns;
     for (int member : circle_of(circle).ranks) since_ns = std::max(since_ns, stage_.continued_ns[member].load());
