@@ -1,4 +1,5 @@
 // What the random programs have found, each as a test of its own that does not need luck, or little of it.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -40,11 +41,12 @@ TEST(Found, a_rank_that_refused_and_went_on_is_not_read_from) {
 }
 
 // Rank 1 is merely late, and it is the first that rank 0 waits for; rank 2, which comes after it, is dead.
-TEST(Found, a_death_is_told_to_who_makes_a_group_and_waits_for_another_rank) {
-  if (under_thread_sanitizer()) GTEST_SKIP() << "kills processes";
+void expect_maker_is_told(const std::string& hosts) {
+  SCOPED_TRACE(fmt::format("hosts \"{}\"", hosts));
   Outcomes outcomes(3);
   SharedArray<Signs> signs(1);
-  const WorldChoice choice{.size = 3};
+  WorldChoice choice{.size = 3};
+  choice.settings.pretend_hosts = hosts;
   Children children(3, [&](int rank) {
     as_rank(rank, choice, [&](TestWorld&) {
       signs[0].ready += 1;
@@ -64,6 +66,11 @@ TEST(Found, a_death_is_told_to_who_makes_a_group_and_waits_for_another_rank) {
     expect_lost(outcomes.of(rank), {2});
     EXPECT_LT(seconds_between(std::max(killed_ns, outcomes.of(rank).entered_ns), outcomes.of(rank).ended_ns), 1.0);
   }
+}
+
+TEST(Found, a_death_is_told_to_who_makes_a_group_and_waits_for_another_rank) {
+  if (under_thread_sanitizer()) GTEST_SKIP() << "kills processes";
+  for (const char* hosts : {"", "2,1", "1,2", "3x1"}) expect_maker_is_told(hosts);
 }
 
 // Rank 0 is stopped when it has read rank 1's piece in rank 1's own memory, and not yet rank 2's. Rank 1 dies; rank 2,
