@@ -76,7 +76,8 @@ TEST(Found, a_death_is_told_to_who_makes_a_group_and_waits_for_another_rank) {
 // Rank 0 is stopped when it has read rank 1's piece in rank 1's own memory, and not yet rank 2's. Rank 1 dies; rank 2,
 // which had all it needed, gives the call up and uses its memory for something else. Rank 0 must not call that a
 // result.
-void gather_from_memory_that_changes(int rank, TestWorld& world, const Outcomes& outcomes, std::byte* first_of_rank_0) {
+void gather_from_memory_that_changes(int rank, TestWorld& world, const Outcomes& outcomes, std::byte* first_of_rank_0,
+                                     const std::atomic<int>& was_stopped) {
   constexpr int64_t count = 8 << 20;
   std::vector<uint8_t> input(count, static_cast<uint8_t>(10 + rank)), outputs(3 * count);
   auto* output = rank == 0 ? reinterpret_cast<uint8_t*>(first_of_rank_0) : outputs.data();
@@ -86,7 +87,7 @@ void gather_from_memory_that_changes(int rank, TestWorld& world, const Outcomes&
     for (int peer = 0; peer < 3; ++peer) EXPECT_EQ(output[(peer + 1) * count - 1], 10 + peer) << "on rank " << rank;
   });
   std::fill(input.begin(), input.end(), uint8_t{99});
-  EXPECT_TRUE(await([&] { return outcomes.of(0).was_made(); }));
+  EXPECT_TRUE(await([&] { return outcomes.of(0).was_made() && was_stopped == 1; }));  // who has ended cannot be stopped
 }
 
 // One round of it; false if rank 0 was stopped too late, with its call over.
@@ -94,16 +95,20 @@ bool stop_rank_0_while_it_reads() {
   constexpr int piece = 8 << 20;
   Outcomes outcomes(3);
   SharedArray<std::byte> output(3 * piece);
+  SharedArray<std::atomic<int>> was_stopped(1);
   WorldChoice choice{.size = 3};
   choice.settings.plan = "all_gather=direct_read";
   choice.settings.peer_reads = "on";
   Children children(3, [&](int rank) {
-    as_rank(rank, choice, [&](TestWorld& world) { gather_from_memory_that_changes(rank, world, outcomes, &output[0]); });
+    as_rank(rank, choice, [&](TestWorld& world) {
+      gather_from_memory_that_changes(rank, world, outcomes, &output[0], was_stopped[0]);
+    });
   });
   const std::atomic_ref middle(output[piece + piece / 2]);  // of rank 1's piece
   EXPECT_TRUE(eventually([&] { return middle.load() == std::byte{11}; }));
   children.signal(0, SIGSTOP);
   children.await_stopped(0);
+  was_stopped[0] = 1;
   const bool in_time = !outcomes.of(0).was_made();
   if (in_time) {
     for (int rank : {1, 2}) children.await_asleep(rank);  // they have read all and wait for rank 0
