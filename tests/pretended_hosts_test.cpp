@@ -266,6 +266,38 @@ TEST(BetweenHosts, a_death_is_told_to_all) {
   expect_death_is_told("1,1", 2, 0, "is silent");
 }
 
+// Who could tell how rank 1 ended is stopped, and is waited for no longer than patience lasts. It is no member, so nobody needs it.
+TEST(BetweenHosts, a_death_that_a_stopped_rank_alone_has_seen_is_told_as_silence) {
+  if (under_thread_sanitizer()) GTEST_SKIP() << "kills processes";
+  constexpr double promised_s = 3;
+  Outcomes outcomes(3);
+  SharedArray<std::atomic<int>> ready(1);
+  const WorldChoice choice{.size = 3, .settings = on_hosts("2,1", 3).settings};
+  Children children(3, [&](int rank) {
+    as_rank(rank, choice, [&](TestWorld& world) {
+      expect_works(world);
+      const GroupHandle pair = distributed::new_group({1, 2});
+      ready[0] += 1;
+      if (rank == 1) pause();
+      if (rank == 2) outcomes.note(rank, [&] { distributed::barrier({.group = pair}); });
+      if (rank == 0) { EXPECT_TRUE(await([&] { return outcomes.of(2).was_made(); })); }
+    });
+  });
+  EXPECT_TRUE(await([&] { return ready[0] == 3; }));
+  children.await_asleep(2);
+  children.signal(0, SIGSTOP);
+  children.await_stopped(0);
+  const int64_t killed_ns = children.kill_together({1});
+  EXPECT_TRUE(await([&] { return outcomes.of(2).was_made(); }));
+  children.signal(0, SIGCONT);
+  for (const Ending& ending : children.wait()) EXPECT_TRUE(ending.succeeded() || ending.killed_by(SIGKILL)) << ending.output;
+  EXPECT_EQ(outcomes.of(2).code, ErrorCode::peer_lost) << outcomes.of(2).text();
+  EXPECT_EQ(outcomes.of(2).peer, 1);
+  EXPECT_NE(outcomes.of(2).text().find("rank 1 (pid"), std::string::npos) << outcomes.of(2).text();
+  EXPECT_NE(outcomes.of(2).text().find("is silent"), std::string::npos) << outcomes.of(2).text();
+  EXPECT_LT(static_cast<double>(outcomes.of(2).ended_ns - killed_ns) * 1e-9, promised_s);
+}
+
 // A root that gives returns at once, and may be gone before the others have come.
 TEST(BetweenHosts, what_was_given_before_leaving_arrives) {
   for_each_world(on_hosts("1,1", 2), [](TestWorld& world) {

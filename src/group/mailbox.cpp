@@ -257,7 +257,9 @@ Status Mailbox::examine() {
     return group_.break_group({mail_.failure().code(), fmt::format("rank {}: {}; group \"{}\". This group is broken: make a new one",
                                                                    group_.world_rank(group_.me()), mail_.failure().message(), group_.name())});
   RETURN_IF_ERROR(examine_members());
-  auto is_needed = [this](int member) { return !is_gone(member) && mail_.needs(member); };
+  auto is_needed = [this](int member) {
+    return !is_gone(member) && !group_.world().is_in_doubt(group_.world_rank(member)) && mail_.needs(member);
+  };
   if (const auto loss = mail_.router().unexplained_loss(is_needed))
     return group_.break_group(group_.no_way_to(loss->member, loss->why, fmt::format("letters of group \"{}\"", group_.name())));
   return examine_clock();

@@ -23,7 +23,8 @@ Status Group::examine() {
   }
   RETURN_IF_ERROR(examine_frames());
   RETURN_IF_ERROR(examine_members());
-  if (const auto loss = router_.unexplained_loss([](int) { return true; })) return break_group(no_way_to(loss->member, loss->why, call_text()));
+  auto is_known = [this](int member) { return !parts_.world->is_in_doubt(world_rank(member)); };  // else it may have ended
+  if (const auto loss = router_.unexplained_loss(is_known)) return break_group(no_way_to(loss->member, loss->why, call_text()));
   return examine_clock();
 }
 

@@ -97,6 +97,7 @@ class World : public std::enable_shared_from_this<World> {
   void leave();  // ends membership in all groups; calls after it are StateErrors
   std::string how_lost(int rank) const;  // "" while it lives
   bool has_ended(int rank) const;        // whether its process has, also where the control thread has not come to it yet
+  bool is_in_doubt(int rank) const;      // on another host, and nothing more comes from it: soon how_lost() says what became of it
   void wake_progress();
   void wake_control();
 

@@ -150,6 +150,10 @@ void World::tell_owed() {
   for_each_group([](Group& group) { group.tell_owed(); });
 }
 
+bool World::is_in_doubt(int rank) const {
+  return remotes_ && !hosts().share(rank, this->rank()) && remotes_->has_ended(rank) && how_lost(rank).empty();
+}
+
 void World::judge_doubts() {
   std::vector<std::pair<int, std::string>> lost;
   for (const auto& [rank, doubt] : doubts_) {

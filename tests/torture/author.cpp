@@ -60,14 +60,11 @@ void Author::choose_world() {
   settings.spin_us = dice_.one_of<int64_t>({50, 50, 0, 1, 1000});
   settings.peer_reads = dice_.one_of({"auto", "auto", "on", "off"});
   settings.test_streams = dice_.one_of({"rings", "rings", "rings", "sockets", "sockets:8K", "rough:1", "rough:2", "rough:3"});
-  if (scope_.deaths || program_.ranks < 2 || dice_.chance(60)) return;
+  if (program_.ranks < 2 || dice_.chance(60)) return;
   settings.pretend_hosts = layout_named(dice_.one_of({"alone", "halves", "uneven", "middle", "interleaved"}), program_.ranks);
 }
 
-bool Author::spans_hosts(const Circle& circle) const {
-  const std::string& layout = program_.settings.pretend_hosts;
-  return !layout.empty() && !Hosts::parse("layout", layout, program_.ranks).value().among(circle.ranks).one();
-}
+bool Author::spans_hosts(const Circle& circle) const { return !program_.hosts().among(circle.ranks).one(); }
 
 // For some collectives an algorithm of the catalogue, up to the size that it holds; the rest goes as the planner says.
 void Author::choose_plan() {

@@ -51,6 +51,10 @@ bool Program::is_doomed(int circle) const {
   return std::ranges::any_of(victims, [&](int victim) { return std::ranges::find(members, victim) != members.end(); });
 }
 
+Hosts Program::hosts() const {
+  return settings.pretend_hosts.empty() ? Hosts() : Hosts::parse("layout", settings.pretend_hosts, ranks).value();
+}
+
 void make_patterns_of(const Program& program) {
   for (const Action& action : program.actions)
     if (action.deed == Deed::call)

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/hosts.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/test_world.hpp"
 #include "tests/support/trial.hpp"
@@ -52,6 +53,7 @@ struct Program {
   std::string text() const;
   std::string text_of(size_t action) const;
   bool is_doomed(int circle) const;  // one of its members is a victim
+  Hosts hosts() const;
 };
 
 struct Scope {

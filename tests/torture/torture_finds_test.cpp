@@ -1,4 +1,5 @@
 // What the random programs have found, each as a test of its own that does not need luck, or little of it.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -40,11 +41,12 @@ TEST(Found, a_rank_that_refused_and_went_on_is_not_read_from) {
 }
 
 // Rank 1 is merely late, and it is the first that rank 0 waits for; rank 2, which comes after it, is dead.
-TEST(Found, a_death_is_told_to_who_makes_a_group_and_waits_for_another_rank) {
-  if (under_thread_sanitizer()) GTEST_SKIP() << "kills processes";
+void expect_maker_is_told(const std::string& hosts) {
+  SCOPED_TRACE(fmt::format("hosts \"{}\"", hosts));
   Outcomes outcomes(3);
   SharedArray<Signs> signs(1);
-  const WorldChoice choice{.size = 3};
+  WorldChoice choice{.size = 3};
+  choice.settings.pretend_hosts = hosts;
   Children children(3, [&](int rank) {
     as_rank(rank, choice, [&](TestWorld&) {
       signs[0].ready += 1;
@@ -66,10 +68,16 @@ TEST(Found, a_death_is_told_to_who_makes_a_group_and_waits_for_another_rank) {
   }
 }
 
+TEST(Found, a_death_is_told_to_who_makes_a_group_and_waits_for_another_rank) {
+  if (under_thread_sanitizer()) GTEST_SKIP() << "kills processes";
+  for (const char* hosts : {"", "2,1", "1,2", "3x1"}) expect_maker_is_told(hosts);
+}
+
 // Rank 0 is stopped when it has read rank 1's piece in rank 1's own memory, and not yet rank 2's. Rank 1 dies; rank 2,
 // which had all it needed, gives the call up and uses its memory for something else. Rank 0 must not call that a
 // result.
-void gather_from_memory_that_changes(int rank, TestWorld& world, const Outcomes& outcomes, std::byte* first_of_rank_0) {
+void gather_from_memory_that_changes(int rank, TestWorld& world, const Outcomes& outcomes, std::byte* first_of_rank_0,
+                                     const std::atomic<int>& was_stopped) {
   constexpr int64_t count = 8 << 20;
   std::vector<uint8_t> input(count, static_cast<uint8_t>(10 + rank)), outputs(3 * count);
   auto* output = rank == 0 ? reinterpret_cast<uint8_t*>(first_of_rank_0) : outputs.data();
@@ -79,7 +87,7 @@ void gather_from_memory_that_changes(int rank, TestWorld& world, const Outcomes&
     for (int peer = 0; peer < 3; ++peer) EXPECT_EQ(output[(peer + 1) * count - 1], 10 + peer) << "on rank " << rank;
   });
   std::fill(input.begin(), input.end(), uint8_t{99});
-  EXPECT_TRUE(await([&] { return outcomes.of(0).was_made(); }));
+  EXPECT_TRUE(await([&] { return outcomes.of(0).was_made() && was_stopped == 1; }));  // who has ended cannot be stopped
 }
 
 // One round of it; false if rank 0 was stopped too late, with its call over.
@@ -87,16 +95,20 @@ bool stop_rank_0_while_it_reads() {
   constexpr int piece = 8 << 20;
   Outcomes outcomes(3);
   SharedArray<std::byte> output(3 * piece);
+  SharedArray<std::atomic<int>> was_stopped(1);
   WorldChoice choice{.size = 3};
   choice.settings.plan = "all_gather=direct_read";
   choice.settings.peer_reads = "on";
   Children children(3, [&](int rank) {
-    as_rank(rank, choice, [&](TestWorld& world) { gather_from_memory_that_changes(rank, world, outcomes, &output[0]); });
+    as_rank(rank, choice, [&](TestWorld& world) {
+      gather_from_memory_that_changes(rank, world, outcomes, &output[0], was_stopped[0]);
+    });
   });
   const std::atomic_ref middle(output[piece + piece / 2]);  // of rank 1's piece
   EXPECT_TRUE(eventually([&] { return middle.load() == std::byte{11}; }));
   children.signal(0, SIGSTOP);
   children.await_stopped(0);
+  was_stopped[0] = 1;
   const bool in_time = !outcomes.of(0).was_made();
   if (in_time) {
     for (int rank : {1, 2}) children.await_asleep(rank);  // they have read all and wait for rank 0

@@ -36,10 +36,11 @@ struct Spot {
   Collective kind;
   int64_t count, cores;
   int ranks, victim;
+  std::string hosts = "";  // a layout
 
   std::string text(int passage) const {
-    return fmt::format("rank {} of {} dies at passage {} of {} in {} of {}, cores {}", victim, ranks, passage, point,
-                       name_of(kind), count, cores);
+    return fmt::format("rank {} of {} dies at passage {} of {} in {} of {}, cores {}, hosts \"{}\"", victim, ranks, passage, point,
+                       name_of(kind), count, cores, hosts);
   }
 };
 
@@ -60,14 +61,19 @@ std::set<std::string> points_of_the_sources() {
   return points;
 }
 
+// On several hosts, once: somebody who has company on its host, and somebody who has none.
 std::vector<Spot> all_spots() {
   std::vector<Spot> spots;
   for (const std::string& point : points_of_the_sources())
     for (Collective kind : all_collectives())
-      for (int64_t count : {8, 1500, 40'000})
+      for (int64_t count : {8, 1500, 40'000}) {
+        if (kind == Collective::barrier && count != 8) continue;
         for (int64_t cores : {1, 64})
           for (auto [ranks, victim] : {std::pair(2, 0), {2, 1}, {4, 0}, {4, 1}, {4, 3}})
-            if (kind != Collective::barrier || count == 8) spots.push_back({point, kind, count, cores, ranks, victim});
+            spots.push_back({point, kind, count, cores, ranks, victim});
+        spots.push_back({point, kind, count, 1, 4, 1, "2,2"});
+        spots.push_back({point, kind, count, 1, 3, 2, "2,1"});
+      }
   return spots;
 }
 
@@ -82,6 +88,7 @@ Program program_of(const Spot& spot, int passage) {
   program.settings = Worlds::test_settings();
   program.settings.timeout_s = program.settings.join_timeout_s = 20;
   program.settings.cores = spot.cores;
+  program.settings.pretend_hosts = spot.hosts;
   program.settings.fault = fmt::format("{}:{}:{}", spot.point, passage, spot.victim);
   if (spot.point.starts_with("ring_")) program.settings.plan = fmt::format("{}={}", name_of(spot.kind), over_links(spot.kind));
   std::vector<int> everybody;
