@@ -262,12 +262,13 @@ TEST(Sockets, that_go_leave_what_was_sent_to_the_other_end) {
   auto leaving = std::move(*Sockets::open(0)), staying = std::move(*Sockets::open(0));
   staying->expect(1);
   const SocketKey there{0, 1, 0, 0, 1}, back{0, 1, 0, 1, 0};
-  SocketStream out(*leaving, {there, back, staying->port()}), in(*staying, {back, there, leaving->port()});
+  auto out = std::make_unique<SocketStream>(*leaving, SocketStream::Ends{there, back, staying->port()});
+  SocketStream in(*staying, {back, there, leaving->port()});
   Bytes piece(100'000), got(100'000);
   size_t sent = 0;
-  while (const auto count = static_cast<size_t>(out.write(piece, {}))) sent += count;
+  while (const auto count = static_cast<size_t>(out->write(piece, {}))) sent += count;
   size_t received = static_cast<size_t>(in.read(got));
-  out.close();
+  out.reset();
   std::thread gone([&] { leaving.reset(); });
   const Deadline deadline = Deadline::in_seconds(20);
   while (in.state().ok() && !deadline.passed()) {
