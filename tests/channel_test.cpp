@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/children.hpp"
 #include "tests/support/machine.hpp"
 #include "transport/byte_ring.hpp"
 #include "transport/router.hpp"
@@ -250,10 +251,11 @@ void begin_and_end_at_once(int rounds) {
 // Where both begin at once there are two connections. Each end closes as soon as it has what it waits for, and that must not cost the
 // other what is on its way to it.
 TEST(SocketStream, loses_nothing_where_both_ends_begin_and_end_at_once) {
-  constexpr int rounds = 250, pairs = 8;
+  constexpr int pairs = 8;
+  const int rounds = testing::small_run() ? 40 : 250;
   std::vector<std::thread> threads;
   for (int pair = 0; pair < pairs; ++pair)  // more threads than cores, so that they are interrupted anywhere
-    threads.emplace_back([] { begin_and_end_at_once(rounds); });
+    threads.emplace_back([rounds] { begin_and_end_at_once(rounds); });
   for (std::thread& thread : threads) thread.join();
 }
 
