@@ -61,6 +61,9 @@ class TheProject(unittest.TestCase):
     def test_the_groups_protocol_knows_no_shared_memory(self):
         self.holds(walls.check_protocol)
 
+    def test_steps_over_links_touch_no_lane(self):
+        self.holds(walls.check_link_steps)
+
     def test_the_environment_is_read_in_one_file(self):
         self.holds(checks.check_environment)
 

@@ -94,7 +94,7 @@ void Run::start(uint64_t word, uint64_t base_tile, uint64_t signature) {
   base_tile_ = base_tile;
   oldest_ = 0;
   gate_next_ = 0;
-  other_call_ = -1;
+  other_call_ = {};
   taken_ = false;
   std::fill(std::begin(receipts_), std::end(receipts_), Receipt{});
   sends_.clear();

@@ -58,7 +58,11 @@ class Run {
   void abandon();  // after start(): the call is given up, and with it the group
   const Status& failure() const { return failure_; }
   uint64_t moves() const { return moves_; }  // turns in which something moved, ever
-  int met_other_call() const { return other_call_; }  // a member on another host that sent something of another call, or -1
+  struct OtherCall {
+    int member = -1;    // -1: none was met
+    uint64_t word = 0;  // of the frame: this call's own where its sender has made other calls before
+  };
+  const OtherCall& met_other_call() const { return other_call_; }  // what a member on another host sent where this call's frame was awaited
   int unreadable() const { return unreadable_; }  // the peer whose memory could not be read because the kernel refused it, or -1
 
  private:
@@ -163,7 +167,7 @@ class Run {
   bool taken_ = false;        // this rank has said that it needs nothing more of the others' buffers
   bool reads_peers_ = false;  // private memory of peers, not only their stage
   size_t gate_next_ = 0;  // among the mates
-  int other_call_ = -1;
+  OtherCall other_call_;
   uint64_t moves_ = 0;
   Receipt receipts_[max_window];
   std::vector<Arrival> arrivals_;  // by peer

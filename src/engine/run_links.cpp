@@ -115,7 +115,7 @@ bool Run::take_head(const Step& step, int64_t tile, const Stretch& target) {
   const int rank = lanes_.member(step.peer).rank;
   const bool may_be = frame.tile >= oldest_ && frame.tile < std::min(oldest_ + tiles_set_aside(assignment_.window), tiles_);
   if ((frame.word != word_ || frame.signature != signature_) && !lanes_.is_here(step.peer)) {
-    other_call_ = step.peer;  // that is for the group to tell
+    other_call_ = {step.peer, frame.word};  // that is for the group to tell
     return false;
   }
   if (frame.word != word_) {

@@ -318,11 +318,21 @@ Turn Group::enter_call() {
     if (members_.span_hosts()) break_refused();
     return Turn::done;
   }
+  if (members_.span_hosts()) note_in_history(current_.decision->announcement.long_hash());
   if (current_.path == Path::schedule)
-    run_.start(current_.word, tile_, members_.span_hosts() ? current_.decision->announcement.long_hash() : 0);
+    run_.start(current_.word, tile_, history_);
   else
     exchange_.start(*current_.call, exchange_mode(), current_.word, tile_);
   return Turn::progressed;
+}
+
+// What frames between hosts carry: all calls so far. A frame of a call that others did not make may lie where none of their calls looks for
+// it; by this, whatever depends on everybody shows that everybody has made the same calls. One to one for each call, so that histories
+// that differ stay different.
+void Group::note_in_history(uint64_t call) {
+  constexpr uint64_t odd = 0x9e3779b97f4a7c15;
+  history_ = (history_ ^ call) * odd;
+  history_ ^= history_ >> 32;
 }
 
 Turn Group::turn() {

@@ -179,6 +179,7 @@ class Group : public std::enable_shared_from_this<Group> {
   ExchangeMode exchange_mode() const;
   void write_announcement();
   Turn enter_call();
+  void note_in_history(uint64_t call);
   Turn turn();
   Status end(Status status);
   bool take_next();
@@ -192,6 +193,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Status verdict_status(uint32_t number, const Verdict& verdict) const;
   Status examine_members();
   Status examine_frames();
+  Status earlier_difference(int member, uint64_t word) const;
   bool is_needed(int member);
   void break_refused();
   void tell_call();
@@ -233,6 +235,7 @@ class Group : public std::enable_shared_from_this<Group> {
   uint32_t number_;            // of the last call
   uint32_t seen_by_all_;       // the last call that everybody is known to have announced
   std::optional<uint64_t> ran_ahead_[max_ring];  // the words of calls that this rank left before everybody had come
+  uint64_t history_ = 0;       // of a group that spans hosts: all calls so far
   uint64_t tile_ = 0;          // running tile number: tiles of all calls that passed the gate
   uint32_t blocked_turns_ = 0;
   // ---- the control thread's

@@ -29,6 +29,10 @@ Status Group::examine() {
 }
 
 Status Group::no_way_to(int member, const Status& why, const std::string& in_what) const {
+  if (why.code() == ErrorCode::resource)
+    return {ErrorCode::resource, fmt::format("rank {} has no way to rank {}: {}; {}. This group is broken: make a new one", world_rank(me()),
+                                             world_rank(member), why.message(), in_what),
+            world_rank(me())};
   const bool is_here = members_.presence(member) == Presence::here;
   return {ErrorCode::peer_lost, fmt::format("the way to rank {} (pid {}) is lost, though {}: {}; {}; seen by rank {}. This group is broken: "
                                             "make a new one",
@@ -81,11 +85,13 @@ Status Group::verdict_status(uint32_t number, const Verdict& verdict) const {
           world_rank(me() == one ? other : one)};
 }
 
-// A frame of another call than this one: its sender is asked which it made, and examine_differences() tells when the answer is here.
+// A frame of another call than this one, but of its number: its sender is asked which it made, and examine_differences() tells when the
+// answer is here. Of calls that are over nobody can be asked any more.
 Status Group::examine_frames() {
   constexpr int64_t a_while_ns = 2'000'000'000;
-  const int member = run_.met_other_call();
+  const auto [member, word] = run_.met_other_call();
   if (member < 0 || !current_.announced) return Status::success();
+  if (call_of(word) != current_.number || word == current_.word) return break_group(earlier_difference(member, word));
   const int64_t now = now_ns();
   if (current_.other_call_ns == 0) {
     current_.other_call_ns = now;
@@ -95,6 +101,16 @@ Status Group::examine_frames() {
   return break_group({ErrorCode::mismatch, fmt::format("rank {} made another call than rank {}, and does not say which; {}. {}", world_rank(member),
                                                        world_rank(me()), call_text(), broken_between_hosts),
                       world_rank(member)});
+}
+
+Status Group::earlier_difference(int member, uint64_t word) const {
+  const std::string others = call_of(word) == current_.number
+                                 ? fmt::format("before call #{}", current_.number)
+                                 : fmt::format("rank {} sent a part of its call #{} where rank {} awaits one of #{}", world_rank(member),
+                                               call_of(word), world_rank(me()), current_.number);
+  return {ErrorCode::mismatch, fmt::format("ranks {} and {} have made different calls in group \"{}\": {}; seen in {}. {}", world_rank(member),
+                                           world_rank(me()), name(), others, call_text(), broken_between_hosts),
+          world_rank(member)};
 }
 
 void Group::break_refused() {

@@ -64,10 +64,9 @@ std::string situation_text(const Query& query) {
 
 std::string tiles_text(const Plan& plan) {
   const int slots = plan.schedule->stage_slots;
+  if (slots == 0) return "tiles:      none: nothing is staged, and everything goes in one piece\n";
   const std::string size = readable_size(plan.tile_bytes);
-  return fmt::format("tiles:      {}, {} in flight\n",
-                     slots > 0 ? fmt::format("{} slot{} of {}", slots, slots == 1 ? "" : "s", size) : size,
-                     plan.window);
+  return fmt::format("tiles:      {} slot{} of {}, {} in flight\n", slots, slots == 1 ? "" : "s", size, plan.window);
 }
 
 std::string steps_text(const Algorithm& algorithm, const Query& query) {

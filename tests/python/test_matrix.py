@@ -75,10 +75,8 @@ HOSTS = ["2,2", "3,1"] + (["1,1", "1,2,1", "0/1/0/1"] if FULL else [])
 @pytest.mark.parametrize("hosts", HOSTS)
 @pytest.mark.parametrize("part, expected", [(reductions, 17 * (9 * 8 + 8 * 3)), (moves, 20 * 12)])
 def test_matrix_on_pretended_hosts(pool, part, expected, hosts):
-    """Reproducible, so that 8- and 16-bit floats are rounded as often as on one host: once."""
     ranks = 2 if hosts == "1,1" else 4
-    settings = {"UNISONO_PRETEND_HOSTS": hosts, "UNISONO_REPRODUCIBLE": "on"}
-    assert pool.run(part, ranks, FULL, **settings) == [expected * (len(WAYS) if FULL else 1)] * ranks
+    assert pool.run(part, ranks, FULL, UNISONO_PRETEND_HOSTS=hosts) == [expected * (len(WAYS) if FULL else 1)] * ranks
 
 
 def test_no_function_is_forgotten():

@@ -203,6 +203,14 @@ members_.wake_others();
 airplanes_.land();
 """,
     },
+    walls.check_link_steps: {
+        "src/engine/run_links.cpp": """
+router_.to(lanes_.member(peer).rank);
+lanes_.wake_peers();                          //!
+lanes_.control(peer).flags[0].load();         //!
+std::atomic_thread_fence(std::memory_order_acquire);  //!
+""",
+    },
     checks.check_environment: {
         "src/base/settings.cpp": 'auto home = getenv("HOME");\n',
         "src/group/group.cpp": """

@@ -45,6 +45,17 @@ def check_protocol(tree):
                 yield path, line, f"{match[0]}: say it through Members"
 
 
+# What steps over links may ask of the lanes: who is a member, and where. Bytes come and go through channels.
+MEMBERSHIP = ("me", "member", "members", "is_here")
+
+
+def check_link_steps(tree):
+    """Steps over links touch no lane."""
+    for line, match in tree.find("src/engine/run_links.cpp", r"\blanes_\.(\w+)|\bmemory_order\w*|\bLaneControl\b"):
+        if match[1] not in MEMBERSHIP:
+            yield "src/engine/run_links.cpp", line, f"{match[0]}: links go through channels"
+
+
 def check_include_walls(tree):
     """Includes keep to the layers."""
     for path in tree.cpp():

@@ -76,7 +76,7 @@ int explain_line(ExplainLine line) {
   auto dtype = dtype_named(line.dtype);
   if (!collective) return complain("explain", {ErrorCode::argument, fmt::format("there is no collective {}", line.collective)});
   if (!bytes) return complain("explain", {ErrorCode::argument, fmt::format("--bytes {}: write it as 64, 4K or 1M", line.bytes)});
-  if (!dtype) return complain("explain", {ErrorCode::argument, fmt::format("there is no dtype {}", line.dtype)});
+  if (!dtype) return complain("explain", {ErrorCode::argument, fmt::format("--dtype {}: there is no such dtype; write float32, bfloat16, float16, int64 and so on", line.dtype)});
   auto hosts = hosts_of(line);
   if (!hosts.ok()) return complain("explain", hosts.status());
   if (line.root < 0 || line.root >= line.ranks)
