@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -50,7 +51,7 @@ bool SocketStream::may_write() {
   return said_ == sizeof(SocketKey);
 }
 
-bool SocketStream::has_unread() const { return in_ ? holds_bytes(*in_) : holds_bytes(made_) || holds_bytes(came_); }
+bool SocketStream::has_unread() const { return ahead_begin_ < ahead_end_ ? true : in_ ? holds_bytes(*in_) : holds_bytes(made_) || holds_bytes(came_); }
 
 int64_t SocketStream::write(Channel::Sent first, Channel::Sent second) {
   if (!may_write()) return 0;
@@ -65,8 +66,22 @@ int64_t SocketStream::write(Channel::Sent first, Channel::Sent second) {
   return 0;
 }
 
+int64_t SocketStream::take_ahead(std::span<std::byte> target) {
+  const size_t count = std::min(target.size(), ahead_end_ - ahead_begin_);
+  std::memcpy(target.data(), ahead_ + ahead_begin_, count);
+  ahead_begin_ += count;
+  return static_cast<int64_t>(count);
+}
+
 int64_t SocketStream::read_from(const Descriptor& socket, std::span<std::byte> target, bool& ended) {
-  const ssize_t count = recv(socket.number(), target.data(), target.size(), 0);
+  if (ahead_begin_ < ahead_end_) return take_ahead(target);
+  const bool is_short = target.size() < sizeof(ahead_);
+  const ssize_t count = is_short ? recv(socket.number(), ahead_, sizeof(ahead_), 0) : recv(socket.number(), target.data(), target.size(), 0);
+  if (count > 0 && is_short) {
+    ahead_begin_ = 0;
+    ahead_end_ = static_cast<size_t>(count);
+    return take_ahead(target);
+  }
   if (count > 0) return count;
   ended = count == 0 || is_over(errno);
   return 0;

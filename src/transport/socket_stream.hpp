@@ -31,6 +31,7 @@ class SocketStream final : public Stream {
   bool may_write();
   bool has_arrived();
   int64_t read_from(const Descriptor& socket, std::span<std::byte> target, bool& ended);
+  int64_t take_ahead(std::span<std::byte> target);
   bool has_unread() const;
 
   Sockets& sockets_;
@@ -40,6 +41,9 @@ class SocketStream final : public Stream {
   const Descriptor* in_ = nullptr;   // the one that it reads from
   size_t said_ = 0;                  // bytes of the key
   bool closed_ = false;
+  // What came with the last short read: the head of a frame and what follows it are one call of the kernel's.
+  std::byte ahead_[8192];
+  size_t ahead_begin_ = 0, ahead_end_ = 0;
   Status unwritable_;  // what came before can still be read
   Status state_;
 };
