@@ -238,7 +238,7 @@ void Mailbox::leave(const Status& gone) {
   token_.give();
 }
 
-// Whoever sent what was received here would believe it lost if its sender never heard.
+// A letter was received here, and its sender still waits to hear so: if it never did, it would believe the letter lost.
 Status Mailbox::answer_all() {
   constexpr double patience_s = 2;
   const Deadline enough = Deadline::in_seconds(patience_s);

@@ -104,12 +104,12 @@ Status Group::examine_frames() {
 }
 
 Status Group::earlier_difference(int member, uint64_t word) const {
-  const std::string others = call_of(word) == current_.number
-                                 ? fmt::format("before call #{}", current_.number)
-                                 : fmt::format("rank {} sent a part of its call #{} where rank {} awaits one of #{}", world_rank(member),
-                                               call_of(word), world_rank(me()), current_.number);
+  const std::string what = call_of(word) == current_.number
+                               ? fmt::format("that was before call #{}", current_.number)
+                               : fmt::format("rank {} sent a part of its call #{} where rank {} awaits one of #{}", world_rank(member),
+                                             call_of(word), world_rank(me()), current_.number);
   return {ErrorCode::mismatch, fmt::format("ranks {} and {} have made different calls in group \"{}\": {}; seen in {}. {}", world_rank(member),
-                                           world_rank(me()), name(), others, call_text(), broken_between_hosts),
+                                           world_rank(me()), name(), what, call_text(), broken_between_hosts),
           world_rank(member)};
 }
 

@@ -51,7 +51,10 @@ bool SocketStream::may_write() {
   return said_ == sizeof(SocketKey);
 }
 
-bool SocketStream::has_unread() const { return ahead_begin_ < ahead_end_ ? true : in_ ? holds_bytes(*in_) : holds_bytes(made_) || holds_bytes(came_); }
+bool SocketStream::has_unread() const {
+  if (ahead_begin_ < ahead_end_) return true;
+  return in_ ? holds_bytes(*in_) : holds_bytes(made_) || holds_bytes(came_);
+}
 
 int64_t SocketStream::write(Channel::Sent first, Channel::Sent second) {
   if (!may_write()) return 0;
@@ -114,8 +117,8 @@ int64_t SocketStream::read(std::span<std::byte> target) {
 
 bool SocketStream::holds_more() { return state_.ok() && !closed_ && (in_ || has_arrived() || made_); }
 
-// In a forked child they are the parent's: there they are only closed. The one that was never written to ends when the other end has all
-// of what was written to the other: there its end must not seem to be that of both.
+// In a forked child they are the parent's: there they are only closed. Of two connections the one that was never written to ends last, once
+// the other rank's kernel has all that was written: seen before that, its end would seem to be the end of both.
 void SocketStream::close() {
   closed_ = true;
   Descriptor &written = out_ == &came_ ? came_ : made_, &other = out_ == &came_ ? made_ : came_;
