@@ -12,7 +12,7 @@
 #include "engine/run.hpp"
 #include "schedule/chunks.hpp"
 #include "tests/support/hosts.hpp"
-#include "tests/support/machine.hpp"
+#include "tests/support/run_member.hpp"
 
 namespace unisono::testing {
 namespace {
@@ -66,16 +66,9 @@ struct Case {
   }
 };
 
-class Member {
+class Member : public RunMember {
  public:
-  Member(Machine& machine, int rank, int ranks)
-      : rank_(rank),
-        ranks_(ranks),
-        lanes_(machine.layout, rank, machine.neighbours()),
-        router_(lanes_, *machine.arenas[static_cast<size_t>(rank)], LinkUse::steps),
-        run_(lanes_, router_, *machine.arenas[static_cast<size_t>(rank)]) {
-    lanes_.find(machine.offsets);
-  }
+  Member(Machine& machine, int rank, int ranks) : RunMember(machine, rank), ranks_(ranks) {}
 
   void enter(const Case& what, uint32_t number, uint64_t base_tile) {
     schedule_ = what.algorithm->generate({rank_, ranks_, what.root, what.hosts});
@@ -89,33 +82,15 @@ class Member {
     call_.count = what.count;
     call_.input = Pieces(input_.data(), static_cast<int64_t>(input_.size() * sizeof(int32_t)));
     call_.output = Pieces(output_.data(), static_cast<int64_t>(output_.size() * sizeof(int32_t)));
-    ASSERT_TRUE(run_.prepare(call_, {&schedule_, 64, 2}).ok());
-    const uint64_t word = make_word(number, 4711);
-    run_.show(number, false);
-    lanes_.word(rank_, number).store(word);
-    run_.start(word, base_tile);
-    done_ = false;
+    start(call_, schedule_, number, base_tile);
   }
-  bool turn() {
-    if (done_) return false;
-    const Turn outcome = run_.turn();
-    done_ = outcome == Turn::done;
-    return outcome != Turn::blocked;
-  }
-  bool is_done() const { return done_; }
-  int64_t tiles() const { return run_.tiles(); }
-  const Status& failure() const { return run_.failure(); }
   const Ints& output() const { return output_; }
 
  private:
-  int rank_, ranks_;
-  Lanes lanes_;
-  Router router_;
-  Run run_;
+  int ranks_;
   Schedule schedule_;
   Call call_;
   Ints input_, output_;
-  bool done_ = false;
 };
 
 // A group that makes one call after the other.
@@ -129,17 +104,17 @@ class Party {
   void perform(const Case& what) {
     ++number_;
     for (auto& member : members_) ASSERT_NO_FATAL_FAILURE(member->enter(what, number_, base_tile_));
-    for (auto& member : members_) ASSERT_EQ(member->tiles(), members_[0]->tiles());
+    for (auto& member : members_) ASSERT_EQ(member->run().tiles(), members_[0]->run().tiles());
     for (int quiet = 0; quiet < 3; ++quiet)
       for (size_t index = 0; index < members_.size(); ++index)
         if (members_[number_ % 2 == 0 ? index : members_.size() - 1 - index]->turn()) quiet = -1;
     for (size_t rank = 0; rank < members_.size(); ++rank) {
       const Member& member = *members_[rank];
-      ASSERT_TRUE(member.is_done()) << "rank " << rank << " is stuck: " << member.failure().text();
+      ASSERT_TRUE(member.is_done()) << "rank " << rank << " is stuck: " << member.run().failure().text();
       for (size_t index = 0; index < member.output().size(); ++index)
         ASSERT_EQ(member.output()[index], what.wanted(static_cast<int>(rank), static_cast<int>(index))) << "rank " << rank << " at " << index;
     }
-    base_tile_ += static_cast<uint64_t>(members_[0]->tiles());
+    base_tile_ += static_cast<uint64_t>(members_[0]->run().tiles());
   }
 
  private:

@@ -13,7 +13,7 @@
 #include "engine/run.hpp"
 #include "schedule/chunks.hpp"
 #include "tests/support/hosts.hpp"
-#include "tests/support/machine.hpp"
+#include "tests/support/run_member.hpp"
 #include "tests/support/schedules.hpp"
 
 namespace unisono::testing {
@@ -175,17 +175,10 @@ class Oracle {
   std::vector<State> ranks_;
 };
 
-class Member {
+class Member : public RunMember {
  public:
-  Member(Machine& machine, int rank)
-      : rank_(rank),
-        lanes_(machine.layout, rank, machine.neighbours()),
-        router_(lanes_, *machine.arenas[static_cast<size_t>(rank)], LinkUse::steps),
-        run_(lanes_, router_, *machine.arenas[static_cast<size_t>(rank)]) {
-    lanes_.find(machine.offsets);
-  }
+  using RunMember::RunMember;
 
-  // 64 bytes of a chunk in a tile, two in flight.
   void enter(const Case& what, uint32_t number, uint64_t base_tile) {
     schedule_ = what.algorithm->generate({rank_, what.ranks, what.root, what.hosts});
     input_ = what.input(rank_);
@@ -195,33 +188,15 @@ class Member {
     const bool is_piece = cuts_of(what.algorithm->collective).input == Cut::parts;
     begin_ = !what.in_place ? output_.data() : input_.data() + (is_piece ? static_cast<size_t>(rank_) * bytes : 0);
     call_.output = Pieces(begin_, static_cast<int64_t>(bytes));
-    ASSERT_TRUE(run_.prepare(call_, {&schedule_, 64, 2}).ok());
-    const uint64_t word = make_word(number, 4711);
-    run_.show(number, false);
-    lanes_.word(rank_, number).store(word);
-    run_.start(word, base_tile);
-    done_ = false;
+    start(call_, schedule_, number, base_tile);
   }
-  bool turn() {
-    if (done_) return false;
-    const Turn outcome = run_.turn();
-    done_ = outcome == Turn::done;
-    return outcome != Turn::blocked;
-  }
-  bool is_done() const { return done_; }
-  const Run& run() const { return run_; }
   Bytes output() const { return {begin_, begin_ + call_.output.bytes()}; }
 
  private:
-  int rank_;
-  Lanes lanes_;
-  Router router_;
-  Run run_;
   Schedule schedule_;
   Call call_;
   Bytes input_, output_;
   std::byte* begin_ = nullptr;
-  bool done_ = false;
 };
 
 // A group that makes one call after the other.
