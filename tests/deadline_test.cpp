@@ -70,6 +70,19 @@ TEST(Deadline, a_rank_that_never_comes_is_named_with_its_last_call_by_all_who_wa
       });
 }
 
+// Whether a rank's result depends on what rank 1 gives. The root is rank 0.
+bool needs_rank_1(Collective kind, int rank) {
+  switch (kind) {
+    case Collective::broadcast:
+    case Collective::scatter: return false;
+    case Collective::reduce:
+    case Collective::gather: return rank == 0;
+    case Collective::scan:
+    case Collective::exscan: return rank > 1;
+    default: return true;
+  }
+}
+
 TEST(Deadline, holds_for_every_collective) {
   const auto kinds = all_collectives();
   play(
@@ -90,8 +103,11 @@ TEST(Deadline, holds_for_every_collective) {
       },
       [&](const Outcomes& outcomes) {
         for (int round = 0; round < outcomes.rounds(); ++round)
-          for (int rank : {0, 2})
-            expect_gave_up(outcomes, rank, round, {std::string(name_of(kinds[static_cast<size_t>(round)])), "rank 1 has not entered call #1 (last finished call #0)"});
+          for (int rank : {0, 2}) {
+            const Collective kind = kinds[static_cast<size_t>(round)];
+            if (pretends_hosts() && !needs_rank_1(kind, rank) && outcomes.of(rank, round).code == ErrorCode::ok) continue;
+            expect_gave_up(outcomes, rank, round, {std::string(name_of(kind)), "rank 1 has not entered call #1 (last finished call #0)"});
+          }
       });
 }
 

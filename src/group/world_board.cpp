@@ -191,16 +191,18 @@ Status World::board_collect(GroupParts& parts, const Deadline& deadline) {
     if (interrupts.tripped())
       return {ErrorCode::revoked, fmt::format("rank {} was interrupted while group \"{}\" was being made", rank(), parts.name), rank()};
     const int missing = parts.ranks[found];
+    const bool behind = board_time(parts, parts.time) > parts.time;  // looked for first: who is ahead has shown before that where it differs
     RETURN_IF_ERROR(board_check(parts));
     for (size_t index = 0; index < parts.ranks.size(); ++index) {  // all of them: who is missing first may be late, and for nothing
       const std::string how = how_lost(parts.ranks[index]);
       if (how.empty() || has_made(parts, index)) continue;
+      if (turn() == Turn::done) return Status::success();  // all had come, and one has made the group and left since the last look
       RETURN_IF_ERROR(board_check(parts));  // it may have given up, because of another, and left
       return {ErrorCode::peer_lost, fmt::format("rank {} {} while group \"{}\" was being made", parts.ranks[index], how, parts.name),
               parts.ranks[index]};
     }
     for (size_t member = found; member < parts.members.size(); ++member) RETURN_IF_ERROR(board_conflict(parts, member));
-    if (board_time(parts, parts.time) > parts.time) {
+    if (behind) {
       parts.moved_on = true;
       return {ErrorCode::timeout, "the others have moved on to a later attempt"};
     }

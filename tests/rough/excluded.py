@@ -25,6 +25,7 @@ USABLE = "expects the group to be usable after calls that differ or are refused;
 ONE_HOST = "asks by name for algorithms that need all ranks on one host"
 NO_AGREEMENT = "ranks on different hosts do not agree yet"
 NO_WITNESS = "expects to be told how a rank ended, which nobody can tell of a host without another rank"
+NOT_AWAITED = "expects all ranks to wait for one; between hosts who does not wait for it itself may return, or hears of it after two seconds"
 SEES_MEMORY = "looks at, or writes over, memory of a rank that is on another host here"
 BETWEEN_HOSTS = (
     ("agree_test", "", NO_AGREEMENT),
@@ -35,6 +36,7 @@ BETWEEN_HOSTS = (
      "Coalescing.stays_in_step_when_one_rank_gives_something_wrong", USABLE),
     ("corruption_test", "", SEES_MEMORY),
     ("death_test", "", "waits until every rank sleeps in a call, and who only gives to other hosts does not"),
+    ("deadline_stop_test", "Stopped.a_rank_stopped_past_the_deadline_*", NOT_AWAITED),
     ("dialects_test", "Page/DialectsRow.*", USABLE),
     ("exchange_error_test", "", USABLE),
     ("interrupt_test", "*agree*:Interrupt.is_nothing_that_the_threads_of_the_library_ask_about", NO_AGREEMENT),
@@ -51,6 +53,7 @@ BETWEEN_HOSTS = (
     ("refusals_test", "", USABLE),
     ("reproducible_test", "SameBits.*", ONE_HOST),
     ("resources_test", "Memory.that_one_rank_lacks_*", USABLE),
+    ("rough_test", "Kill.*:AddressSpace.*", NOT_AWAITED + "; or no arena of another is mapped that could be too much"),
     ("scan_test", "Scan.adds_up_by_the_tree_*:Scan.and_exscan_are_different_calls:Scan.refuses_avg_and_says_why", ONE_HOST + ", or " + USABLE),
     ("shared_lists_test", "SharedTensorLists.are_taken_by_every_plan", ONE_HOST),
     ("shared_tensor_test", "SharedTensors.are_taken_by_every_plan:SharedTensors.of_a_rank_that_left_are_not_believed",
@@ -58,7 +61,8 @@ BETWEEN_HOSTS = (
     ("shortage_test", "SharedMemory.that_is_missing_in_a_large_call_*", USABLE),
     ("signatures_test", "Signatures.that_collide_*", USABLE),
     ("streams_test", "Of/Streams.do_not_stand_in_the_way_*", NO_WITNESS),
-    ("surprise_test", "Surprise.memory_*:Timeouts.that_cannot_be_are_refused", USABLE),
+    ("surprise_test", "Surprise.memory_*:Surprise.a_rank_that_comes_later_*:Timeouts.that_cannot_be_are_refused",
+     USABLE + "; or it knows at once that another gave up, which is told later"),
     ("torture_calls_test", "", USABLE + "; it chooses layouts itself"),
     ("torture_cycles_test", "Cycles.of_making_and_destroying_groups_*", "counts at once, and that the others left the last group is told later"),
     ("torture_deaths_test", "", NO_AGREEMENT),

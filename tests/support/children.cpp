@@ -174,6 +174,7 @@ void expect_all_succeeded(const std::vector<Ending>& endings) {
 
 bool small_run() { return process_environment().contains("UNISONO_TEST_SMALL"); }
 bool full_run() { return process_environment().contains("UNISONO_TEST_FULL"); }
+bool pretends_hosts() { return process_environment().contains("UNISONO_TEST_HOSTS"); }
 
 bool under_sanitizer() {
 #ifdef __SANITIZE_ADDRESS__

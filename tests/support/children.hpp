@@ -85,6 +85,9 @@ void expect_all_succeeded(const std::vector<Ending>& endings);
 // UNISONO_TEST_SMALL: a slice, for sanitizers. UNISONO_TEST_FULL: everything.
 bool small_run();
 bool full_run();
+
+// Whether this run puts the ranks of every world onto pretended hosts, where who only gives to others may have returned before they fail.
+bool pretends_hosts();
 bool under_sanitizer();
 bool under_thread_sanitizer();  // which cannot follow a fork of a process with threads
 

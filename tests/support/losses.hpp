@@ -41,7 +41,7 @@ double seconds_between(int64_t from_ns, int64_t to_ns);
 bool meeting_place_is_taken(const std::string& job);
 
 // What a process could leave behind: names in /dev/shm, files in the temporary directory, children. The temporary directory
-// is one of this object's own while it lives.
+// is one of this object's own while it lives. Open MPI's names are those of a test of launchers that runs beside this one.
 class Traces {
  public:
   Traces();
