@@ -211,6 +211,10 @@ TEST(ExplainCommand, gives_the_choice_and_refuses_nonsense) {
   EXPECT_EQ(too_few.status, 1);
   EXPECT_TRUE(too_few.says("--hosts: \"2x4\" makes 8 ranks, and there are 6")) << too_few.output;
   EXPECT_TRUE(unisono("explain all_reduce --hosts two").says("--hosts: \"two\" is not a layout of hosts"));
+  EXPECT_TRUE(unisono("explain all_reduce --hosts 64x64").says("among 4096 ranks"));
+  EXPECT_TRUE(unisono("explain all_reduce --ranks 20000").says("among 20000 ranks"));
+  EXPECT_TRUE(unisono("explain all_reduce --ranks 40000").says("at most 32767 ranks can be"));
+  EXPECT_TRUE(unisono("explain all_reduce --dtype float8_e8m0fnu").says("can be moved, not reduced"));
   for (const char* bad : {"explain nothing", "explain all_reduce --bytes many", "explain broadcast --ranks 2 --root 2"})
     EXPECT_EQ(unisono(bad).status, 1) << bad;
 }

@@ -366,27 +366,5 @@ TEST(WithinAHost, a_group_is_usable_after_calls_that_differ) {
   });
 }
 
-TEST(Layouts, that_differ_between_ranks_are_told_with_both) {
-  Outcomes outcomes(2);
-  const std::string job = unique_job();
-  Children children(2, [&](int rank) {
-    Settings settings = on_hosts(rank == 0 ? "1,1" : "0/1", 2).settings;
-    outcomes.note(rank, [&] { throw_if_error(join_as(rank, 2, job, settings).status()); });
-  });
-  children.wait();
-  for (int rank : {0, 1}) {
-    EXPECT_EQ(outcomes.of(rank).code, ErrorCode::init);
-    EXPECT_NE(outcomes.of(rank).text().find("UNISONO_PRETEND_HOSTS is \"0/1\" on rank 1"), std::string::npos) << outcomes.of(rank).text();
-    EXPECT_NE(outcomes.of(rank).text().find("and \"1,1\" on rank 0"), std::string::npos) << outcomes.of(rank).text();
-  }
-}
-
-TEST(Layouts, that_do_not_add_up_are_refused_before_anybody_is_met) {
-  auto world = join_as(0, 1, unique_job(), on_hosts("2,2", 1).settings);
-  ASSERT_FALSE(world.ok());
-  EXPECT_EQ(world.status().code(), ErrorCode::init);
-  EXPECT_EQ(world.status().message(), "UNISONO_PRETEND_HOSTS: \"2,2\" makes 4 ranks, and there is 1");
-}
-
 }  // namespace
 }  // namespace unisono::testing

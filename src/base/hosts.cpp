@@ -39,8 +39,6 @@ std::vector<int> in_a_row(std::span<const int> counts) {
   return hosts;
 }
 
-constexpr int most_ranks = 1 << 16;  // more than a World may have
-
 // The ranks on each host, or none where the text says nothing that can be.
 std::optional<std::vector<int>> hosts_in(std::string_view text) {
   if (text.find('/') != std::string_view::npos) return numbers_in(text, '/');
@@ -107,7 +105,8 @@ std::string Hosts::text() const {
   if (!std::ranges::is_sorted(table_->host_of)) return fmt::format("{}", fmt::join(table_->host_of, "/"));
   std::vector<size_t> counts;
   for (const std::vector<int>& ranks : table_->ranks) counts.push_back(ranks.size());
-  return fmt::format("{}", fmt::join(counts, ","));
+  const bool even = std::ranges::count(counts, counts[0]) == std::ssize(counts);
+  return even && counts.size() > 4 ? fmt::format("{}x{}", counts.size(), counts[0]) : fmt::format("{}", fmt::join(counts, ","));
 }
 
 bool Hosts::operator==(const Hosts& other) const {

@@ -12,6 +12,8 @@
 
 namespace unisono {
 
+constexpr int most_ranks = 0x7fff;  // in a world: where things are packed into words, a rank has 16 bits
+
 class Hosts {
  public:
   Hosts() = default;                                  // one host, however many ranks there are
@@ -33,7 +35,7 @@ class Hosts {
 
   Hosts among(std::span<const int> ranks) const;  // of these alone, counted from 0
 
-  std::string text() const;  // "2,3", or "0/1/0/1" where ranks of a host do not lie in a row; "1 host"
+  std::string text() const;  // "2,3", or "8x2" where that is shorter, or "0/1/0/1" where ranks of a host do not lie in a row; "1 host"
 
   bool operator==(const Hosts& other) const;
 

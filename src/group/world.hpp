@@ -48,7 +48,6 @@ struct WorldOptions {
   Status refusal = {};           // why this rank will not join: then it only tells the others so
 };
 
-constexpr int most_ranks = 0x7fff;  // where things are packed into words, a rank has 16 bits
 
 struct GroupOptions {
   std::optional<double> timeout_s = {};  // otherwise as the world's

@@ -158,7 +158,7 @@ Result<Joined> meet(const JoinRequest& request, const Arena& arena) {
   hello.flag = register_global_barrier();
   hello.probe = head.probe;
   hello.port = request.port;
-  hello.hosts = hash_text(request.hosts_text);
+  hello.hosts = hash_text(request.hosts.text());  // 2,2 and 2x2 are the same
   hello.say(request.hosts_text);
   const int mine[] = {arena.descriptor(), reading.number()};
   bool again = false;

@@ -32,10 +32,11 @@ void renew_word(std::atomic<uint64_t>& word, uint32_t number) {
   if (is_old(call_of(seen), number)) word.compare_exchange_strong(seen, make_word(number - a_moment, 0), std::memory_order_relaxed);
 }
 
-// Large enough that a tile of any rank count keeps 64 KiB or so in one pass, small enough to stay in a cache.
-int64_t set_bytes_for(int members) { return std::clamp(members * 32_KiB, 128_KiB, 512_KiB); }
-
 }  // namespace
+
+int64_t Lanes::set_bytes_for(int members) {
+  return std::max(std::clamp(members * 32_KiB, 128_KiB, 512_KiB), 2 * members * line_bytes);
+}
 
 Lanes::Lanes(LaneLayout layout, int me, std::vector<Neighbour> members)
     : layout_(layout), me_(me), set_bytes_(set_bytes_for(layout.members)), members_(std::move(members)), mirrors_(members_.size()),

@@ -67,6 +67,9 @@ class Lanes {
   void drop_tiles(Arena& arena);
   void give_tiles_back(Arena& arena);
   int64_t set_bytes() const { return set_bytes_; }
+
+  // Large enough that a tile of any rank count keeps 64 KiB or so in one pass, and has a line for each rank; small enough to stay in a cache.
+  static int64_t set_bytes_for(int members);
   std::byte* stage(int member, uint64_t tile) const;  // the set that running tile number `tile` uses
   ShownSpan* shown_spans(int member, uint32_t call) const;
 

@@ -15,6 +15,8 @@
 #include "base/sizes.hpp"
 #include "kernels/kernels.hpp"
 #include "planner/explain.hpp"
+#include "schedule/chunks.hpp"
+#include "transport/lanes.hpp"
 #include "unisono/settings.hpp"
 
 namespace unisono::tools {
@@ -77,8 +79,11 @@ int explain_line(ExplainLine line) {
   if (!collective) return complain("explain", {ErrorCode::argument, fmt::format("there is no collective {}", line.collective)});
   if (!bytes) return complain("explain", {ErrorCode::argument, fmt::format("--bytes {}: write it as 64, 4K or 1M", line.bytes)});
   if (!dtype) return complain("explain", {ErrorCode::argument, fmt::format("--dtype {}: there is no such dtype; write float32, bfloat16, float16, int64 and so on", line.dtype)});
+  if (const Status status = check_reduction({*dtype, ReduceOp::sum}); adds(*collective) && !status.ok()) return complain("explain", status);
   auto hosts = hosts_of(line);
   if (!hosts.ok()) return complain("explain", hosts.status());
+  if (line.ranks > most_ranks)
+    return complain("explain", {ErrorCode::argument, fmt::format("--ranks {}: at most {} ranks can be", line.ranks, most_ranks)});
   if (line.root < 0 || line.root >= line.ranks)
     return complain("explain", {ErrorCode::argument, fmt::format("--root {} is not one of {} ranks", line.root, line.ranks)});
   auto settings = settings_from(process_environment());
@@ -92,6 +97,7 @@ int explain_line(ExplainLine line) {
   request.query.root = line.root;
   request.query.bytes = *bytes;
   request.query.hosts = *hosts;
+  request.query.set_bytes = Lanes::set_bytes_for(line.ranks);
   request.query.crowded = most_on_a_host(*hosts, line.ranks) > cores;
   request.query.peer_reads = line.peer_reads ? *line.peer_reads : settings->peer_reads != "off" && siblings_may_read();
   if (settings->reproducible) request.query.order = Order::tree;
