@@ -6,20 +6,22 @@ from fnmatch import fnmatch
 LAYERS = {
     "base": (),
     "kernels": ("base",),
-    "transport": ("base",),
+    "trust": ("base",),
+    "transport": ("base", "trust"),
     "schedule": ("base",),
-    "rendezvous": ("base", "transport"),
+    "rendezvous": ("base", "trust", "transport"),
     "algorithms": ("base", "schedule"),
     "simulation": ("base", "schedule", "algorithms"),
     "engine": ("base", "schedule", "transport", "kernels"),
     "planner": ("base", "schedule", "algorithms"),
-    "group": ("base", "schedule", "transport", "kernels", "rendezvous", "engine", "planner"),
+    "group": ("base", "schedule", "trust", "transport", "kernels", "rendezvous", "engine", "planner"),
     "dialects": ("base", "group"),
 }
 
 # Libraries of others → the places that may include them.
 LIBRARIES = {
     "hwy/*": ("src/kernels/",),
+    "openssl/*": ("src/trust/", "tests/tls_test.cpp"),
     "CLI/*": ("tools/",),
     "gtest/*": ("tests/",),
     "gmock/*": ("tests/",),

@@ -1,0 +1,214 @@
+// See tls.hpp.
+#include "trust/tls.hpp"
+
+#include <fmt/format.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <charconv>
+#include <climits>
+#include <cstring>
+
+namespace unisono {
+namespace {
+
+constexpr std::string_view identity_begins = "unisono/1 ";
+constexpr size_t most_identity_bytes = 128;
+constexpr unsigned char suite[] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256, in its two bytes
+
+// OpenSSL's own socket functions raise SIGPIPE.
+int socket_of(BIO* bio) { return static_cast<int>(reinterpret_cast<intptr_t>(BIO_get_data(bio))); }
+
+int moved(BIO* bio, ssize_t count, int retry) {
+  BIO_clear_retry_flags(bio);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOTCONN)) BIO_set_flags(bio, retry | BIO_FLAGS_SHOULD_RETRY);
+  return static_cast<int>(count);
+}
+
+int send_bytes(BIO* bio, const char* bytes, int count) {
+  return moved(bio, send(socket_of(bio), bytes, static_cast<size_t>(count), MSG_NOSIGNAL), BIO_FLAGS_WRITE);
+}
+
+int receive_bytes(BIO* bio, char* target, int count) {
+  return moved(bio, recv(socket_of(bio), target, static_cast<size_t>(count), 0), BIO_FLAGS_READ);
+}
+
+long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+
+BIO* bio_of(int socket) {
+  static BIO_METHOD* const method = [] {
+    BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "a socket without SIGPIPE");
+    BIO_meth_set_write(made, send_bytes);
+    BIO_meth_set_read(made, receive_bytes);
+    BIO_meth_set_ctrl(made, control);
+    return made;
+  }();
+  BIO* bio = BIO_new(method);
+  if (!bio) throw std::bad_alloc();
+  BIO_set_data(bio, reinterpret_cast<void*>(static_cast<intptr_t>(socket)));
+  BIO_set_init(bio, 1);
+  return bio;
+}
+
+std::string identity_of(std::string_view job_id, const TlsEnds& ends) { return fmt::format("{}{} {} {}", identity_begins, job_id, ends.from, ends.to); }
+
+// The reason why OpenSSL gave up; 0: the connection ended.
+int last_reason() { return ERR_GET_REASON(ERR_peek_error()); }
+
+}  // namespace
+
+// What OpenSSL asks of a connection while hands are shaken.
+struct TlsCallbacks {
+  static Tls& of(SSL* ssl) { return *static_cast<Tls*>(SSL_get_app_data(ssl)); }
+
+  static SSL_SESSION* session(SSL* ssl) {
+    const std::span key = of(ssl).trust_->key();
+    const SSL_CIPHER* cipher = SSL_CIPHER_find(ssl, suite);
+    SSL_SESSION* session = SSL_SESSION_new();
+    const bool made = session && cipher && SSL_SESSION_set1_master_key(session, key.data(), key.size()) == 1 &&
+                      SSL_SESSION_set_cipher(session, cipher) == 1 && SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1;
+    if (!made) SSL_SESSION_free(session);
+    return made ? session : nullptr;
+  }
+
+  static int show(SSL* ssl, const EVP_MD*, const unsigned char** identity, size_t* bytes, SSL_SESSION** session_out) {
+    const std::string& text = of(ssl).identity_;
+    *session_out = session(ssl);
+    *identity = reinterpret_cast<const unsigned char*>(text.data());
+    *bytes = text.size();
+    return *session_out != nullptr;
+  }
+
+  // Without a session the handshake fails: there are no certificates to go on with.
+  static int find(SSL* ssl, const unsigned char* identity, size_t bytes, SSL_SESSION** session_out) {
+    *session_out = nullptr;
+    Tls& tls = of(ssl);
+    tls.unknown_ = accept({reinterpret_cast<const char*>(identity), bytes}, tls);
+    if (tls.unknown_.ok()) *session_out = session(ssl);
+    return 1;
+  }
+
+  // Numbers are read, and the whole is written again and compared: so nothing but what we write is accepted.
+  static Status accept(std::string_view identity, Tls& tls) {
+    const Status stranger(ErrorCode::auth, "it does not speak for a job of ours");
+    if (identity.size() > most_identity_bytes || !identity.starts_with(identity_begins)) return stranger;
+    const std::string_view rest = identity.substr(identity_begins.size());
+    const size_t job_ends = rest.find(' ');
+    const size_t from_ends = job_ends == rest.npos ? rest.npos : rest.find(' ', job_ends + 1);
+    if (from_ends == rest.npos) return stranger;
+    TlsEnds ends;
+    std::from_chars(rest.data() + job_ends + 1, rest.data() + from_ends, ends.from);
+    std::from_chars(rest.data() + from_ends + 1, rest.data() + rest.size(), ends.to);
+    const std::string_view job = rest.substr(0, job_ends);
+    if (identity_of(job, ends) != identity) return stranger;
+    if (job != tls.trust_->job_id())
+      return {ErrorCode::auth, fmt::format("its job's id is {}, and this job's is {}", job.substr(0, 16), tls.trust_->job_id())};
+    if (ends.to != tls.ends_.to) return {ErrorCode::auth, fmt::format("it looks for rank {}, and this is rank {}", ends.to, tls.ends_.to)};
+    if (ends.from == tls.ends_.to) return {ErrorCode::auth, fmt::format("it calls itself rank {}, which is this one", ends.from)};
+    tls.ends_ = ends;
+    return Status::success();
+  }
+};
+
+ssl_ctx_st* make_tls_context() {
+  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_method()), SSL_CTX_free);
+  if (!context || SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) != 1 ||
+      SSL_CTX_set_ciphersuites(context.get(), "TLS_AES_128_GCM_SHA256") != 1 || SSL_CTX_set1_groups_list(context.get(), "X25519") != 1)
+    return nullptr;
+  SSL_CTX_set_num_tickets(context.get(), 0);
+  SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_read_ahead(context.get(), 0);  // what follows TLS is not its to read
+  SSL_CTX_set_psk_use_session_callback(context.get(), TlsCallbacks::show);
+  SSL_CTX_set_psk_find_session_callback(context.get(), TlsCallbacks::find);
+  return context.release();
+}
+
+void Tls::Free::operator()(ssl_st* ssl) const { SSL_free(ssl); }
+
+Tls::Tls(std::shared_ptr<const Trust> trust, int socket, Role role, TlsEnds ends)
+    : trust_(std::move(trust)), role_(role), ends_(ends), identity_(identity_of(trust_->job_id(), ends)), ssl_(SSL_new(trust_->context())) {
+  if (!ssl_) throw std::bad_alloc();
+  BIO* bio = bio_of(socket);
+  SSL_set_bio(ssl_.get(), bio, bio);
+  SSL_set_app_data(ssl_.get(), this);
+  role == Role::connects ? SSL_set_connect_state(ssl_.get()) : SSL_set_accept_state(ssl_.get());
+  if (role == Role::connects) SSL_set_verify(ssl_.get(), SSL_VERIFY_PEER, nullptr);  // there is no certificate that it could believe
+}
+
+Tls::~Tls() = default;
+
+// Whether OpenSSL did what it was asked to; if not, what it waits for, or why it cannot.
+bool Tls::settle(int result, const char* doing) {
+  wants_to_write_ = false;
+  if (result > 0) return true;
+  switch (SSL_get_error(ssl_.get(), result)) {
+    case SSL_ERROR_WANT_WRITE: wants_to_write_ = true; return false;
+    case SSL_ERROR_WANT_READ: return false;
+    case SSL_ERROR_ZERO_RETURN: ended_ = true; return false;
+    default: break;
+  }
+  state_ = refusal(doing);
+  return false;
+}
+
+// Alerts carry no words. Who is refused hears which kind of refusal it was, and what it has itself.
+Status Tls::refusal(const char* doing) const {
+  if (!unknown_.ok()) return unknown_;
+  const int reason = last_reason();
+  const bool opening = SSL_is_init_finished(ssl_.get()) == 0;
+  if (reason == SSL_R_BINDER_DOES_NOT_VERIFY) return {ErrorCode::auth, "its secret does not match this job's"};
+  if (opening && (reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER || reason == SSL_R_TLSV1_ALERT_DECRYPT_ERROR))
+    return {ErrorCode::auth, fmt::format("the secret does not match: the other side has this job, and another secret (with the secret given here the job's "
+                                         "id is {})", trust_->id())};
+  if (opening && reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE)
+    return {ErrorCode::auth, fmt::format("the other side belongs to another job, or to another rank of this one (this job's id is {}; the other side's log "
+                                         "has both)", trust_->job_id())};
+  if (opening && reason != 0) return {ErrorCode::auth, fmt::format("the other side did not prove that it has the secret of job {}", trust_->job_id())};
+  return {ErrorCode::peer_lost, fmt::format("the connection ended while {}", doing)};
+}
+
+bool Tls::shake_hands() {
+  if (!state_.ok()) return false;
+  ERR_clear_error();
+  if (!settle(SSL_do_handshake(ssl_.get()), "hands were shaken")) {
+    if (ended_) state_ = refusal("hands were shaken");
+    return false;
+  }
+  if (SSL_session_reused(ssl_.get()) == 1) return true;
+  state_ = {ErrorCode::auth, "the other side did not prove that it has the secret"};
+  return false;
+}
+
+int64_t Tls::write(std::span<const std::byte> bytes) {
+  if (!state_.ok() || bytes.empty()) return 0;
+  ERR_clear_error();
+  const int result = SSL_write(ssl_.get(), bytes.data(), static_cast<int>(std::min<size_t>(bytes.size(), INT_MAX)));
+  return settle(result, "sending") ? result : 0;
+}
+
+int64_t Tls::read(std::span<std::byte> target) {
+  if (!state_.ok() || ended_ || target.empty()) return 0;
+  ERR_clear_error();
+  const int result = SSL_read(ssl_.get(), target.data(), static_cast<int>(std::min<size_t>(target.size(), INT_MAX)));
+  return settle(result, "receiving") ? result : 0;
+}
+
+// SSL_shutdown() sends our word once; the other's is read as what it is, the end of what there is to read.
+bool Tls::leave() {
+  if (!state_.ok()) return false;
+  ERR_clear_error();
+  if (!said_end_) {
+    const int result = SSL_shutdown(ssl_.get());
+    if (result < 0 && !settle(result, "leaving TLS")) return false;
+    said_end_ = true;
+  }
+  std::byte unexpected;
+  if (!ended_ && read({&unexpected, 1}) > 0) state_ = {ErrorCode::protocol, "the other side sent more where TLS was to end"};
+  return ended_ && state_.ok();
+}
+
+}  // namespace unisono

@@ -1,0 +1,64 @@
+// See trust.hpp. What a connection does with it: tls.cpp.
+#include "trust/trust.hpp"
+
+#include <fmt/format.h>
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
+#include <openssl/ssl.h>
+
+#include "trust/tls.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr size_t id_bytes = 4;
+
+// Nothing of the machine's is read: another's openssl.cnf could take away what both ends count on. Nothing is torn down at exit, when
+// threads of ours may still be at work.
+bool is_ready() {
+  static const bool ready = OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
+  return ready;
+}
+
+bool derive(std::span<const std::byte> secret, std::string_view use, std::string_view job, std::span<unsigned char> out) {
+  const std::unique_ptr<EVP_KDF, decltype(&EVP_KDF_free)> kdf(EVP_KDF_fetch(nullptr, "HKDF", nullptr), EVP_KDF_free);
+  const std::unique_ptr<EVP_KDF_CTX, decltype(&EVP_KDF_CTX_free)> context(kdf ? EVP_KDF_CTX_new(kdf.get()) : nullptr, EVP_KDF_CTX_free);
+  if (!context) return false;
+  char digest[] = "SHA256";
+  auto bytes = [](const void* data) { return const_cast<void*>(data); };  // only read
+  const OSSL_PARAM parameters[] = {OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
+                                   OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, bytes(secret.data()), secret.size()),
+                                   OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_SALT, bytes(use.data()), use.size()),
+                                   OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, bytes(job.data()), job.size()),
+                                   OSSL_PARAM_construct_end()};
+  return EVP_KDF_derive(context.get(), out.data(), out.size(), parameters) == 1;
+}
+
+// As hexadecimal digits, of a key that is no secret where only the job is to be named.
+bool derive_id(std::span<const std::byte> secret, std::string_view use, std::string_view job, std::string& id) {
+  std::array<unsigned char, id_bytes> bytes;
+  if (!derive(secret, use, job, bytes)) return false;
+  for (unsigned char byte : bytes) id += fmt::format("{:02x}", byte);
+  return true;
+}
+
+}  // namespace
+
+void Trust::Free::operator()(ssl_ctx_st* context) const { SSL_CTX_free(context); }
+
+Trust::~Trust() { OPENSSL_cleanse(key_.data(), key_.size()); }
+
+Result<std::shared_ptr<const Trust>> Trust::of(std::span<const std::byte, 32> secret, std::string_view job) {
+  std::shared_ptr<Trust> trust(new Trust);
+  const std::array<std::byte, 32> nobodys = {};
+  const bool derived = is_ready() && derive(secret, "unisono key 1", job, trust->key_) &&
+                       derive_id(secret, "unisono id 1", job, trust->id_) && derive_id(nobodys, "unisono job 1", job, trust->job_id_);
+  if (derived) trust->context_.reset(make_tls_context());
+  if (!trust->context_) return Status(ErrorCode::internal, "OpenSSL does not offer TLS 1.3 with X25519 and AES-128-GCM");
+  return std::shared_ptr<const Trust>(std::move(trust));
+}
+
+}  // namespace unisono

@@ -1,0 +1,43 @@
+// By what the processes of a job know each other: a key that comes from the job's secret and the job's name. A value that all connections of
+// a World share; never changed once it is made.
+//
+// The key is HKDF(secret, job); whoever can use it has both. Two short ids are made the same way to be shown: id() stands for secret and job,
+// job_id() for the job alone, and travels in the clear. Neither tells anything of the secret.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "unisono/status.hpp"
+
+struct ssl_ctx_st;
+
+namespace unisono {
+
+class Trust {
+ public:
+  static Result<std::shared_ptr<const Trust>> of(std::span<const std::byte, 32> secret, std::string_view job);
+  Trust(const Trust&) = delete;
+  ~Trust();
+
+  const std::string& id() const { return id_; }
+  const std::string& job_id() const { return job_id_; }
+  std::span<const unsigned char, 32> key() const { return key_; }
+  ssl_ctx_st* context() const { return context_.get(); }  // for tls.cpp
+
+ private:
+  struct Free {
+    void operator()(ssl_ctx_st* context) const;
+  };
+  Trust() = default;
+
+  std::array<unsigned char, 32> key_ = {};
+  std::string id_, job_id_;
+  std::unique_ptr<ssl_ctx_st, Free> context_;
+};
+
+}  // namespace unisono
