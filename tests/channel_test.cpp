@@ -30,10 +30,10 @@ class Two {
     EXPECT_TRUE(choice.ok()) << choice.status().text();
     std::vector<Neighbour> neighbours = machine_.neighbours();
     for (size_t rank = 0; rank < 2; ++rank) {
-      auto sockets = Sockets::open(choice->send_buffer_bytes);
+      auto sockets = Sockets::open({.send_buffer_bytes = choice->send_buffer_bytes});
       EXPECT_TRUE(sockets.ok()) << sockets.status().text();
       sockets_[rank] = std::move(*sockets);
-      neighbours[rank].port = sockets_[rank]->port();
+      neighbours[rank].address = sockets_[rank]->address();
       neighbours[rank].token = 100 + rank;
       sockets_[rank]->know(100 + rank);
       sockets_[rank]->expect(group);
@@ -175,39 +175,39 @@ TEST(RoughStream, breaks_and_says_so) { EXPECT_EQ(state_after_ten_bytes("rough:1
 
 // Who was told of a connection by nobody is let in by nobody.
 TEST(Sockets, take_a_connection_only_for_what_it_was_opened_for) {
-  auto sockets = Sockets::open(0), other = Sockets::open(0);
+  auto sockets = Sockets::open(), other = Sockets::open();
   ASSERT_TRUE(sockets.ok() && other.ok());
   (*sockets)->know(7);
   for (uint64_t group : {1, 2}) (*sockets)->expect(group);
   const SocketKey key{.token = 7, .group = 1, .use = 0, .from = 0, .to = 1};
   auto knock = [&](const SocketKey& as) {
-    Descriptor socket = (*other)->connect((*sockets)->port());
-    EXPECT_TRUE(socket);
-    EXPECT_EQ(send(socket.number(), &as, sizeof(as), MSG_NOSIGNAL), static_cast<ssize_t>(sizeof(as)));
-    return socket;
+    std::unique_ptr<Opening> opening = (*other)->connect((*sockets)->address(), as);
+    EXPECT_TRUE(opening && opening->turn() && opening->is_open());
+    return opening->take();
   };
-  std::vector<Descriptor> strangers;
+  std::vector<Wire> strangers;
   for (SocketKey wrong : {SocketKey{8, 1, 0, 0, 1}, SocketKey{7, 2, 0, 0, 1}, SocketKey{7, 1, 1, 0, 1}, SocketKey{7, 1, 0, 2, 1}}) {
     strangers.push_back(knock(wrong));
     EXPECT_FALSE((*sockets)->arrived(key));
   }
-  const Descriptor member = knock(key);
+  const Wire member = knock(key);
   EXPECT_TRUE((*sockets)->arrived(key));
   EXPECT_FALSE((*sockets)->arrived(key)) << "it was fetched";
   EXPECT_TRUE((*sockets)->arrived({7, 2, 0, 0, 1})) << "who came early waits";
 }
 
 TEST(Sockets, close_what_comes_for_no_group_of_theirs_or_without_the_token) {
-  auto sockets = Sockets::open(0), other = Sockets::open(0);
+  auto sockets = Sockets::open(), other = Sockets::open();
   ASSERT_TRUE(sockets.ok() && other.ok());
   (*sockets)->know(7);
   (*sockets)->expect(1);
   auto is_closed = [&](const SocketKey& as) {
-    const Descriptor socket = (*other)->connect((*sockets)->port());
-    EXPECT_EQ(send(socket.number(), &as, sizeof(as), MSG_NOSIGNAL), static_cast<ssize_t>(sizeof(as)));
+    std::unique_ptr<Opening> opening = (*other)->connect((*sockets)->address(), as);
+    EXPECT_TRUE(opening && opening->turn() && opening->is_open());
+    const Wire wire = opening->take();
     EXPECT_FALSE((*sockets)->arrived({7, 1, 0, 5, 5}));
     std::byte byte;
-    return recv(socket.number(), &byte, 1, 0) == 0;
+    return wire.receive({&byte, 1}) == 0;
   };
   EXPECT_FALSE(is_closed({7, 1, 0, 0, 1}));
   EXPECT_TRUE(is_closed({8, 1, 0, 0, 1})) << "another token";
@@ -219,7 +219,7 @@ TEST(Sockets, close_what_comes_for_no_group_of_theirs_or_without_the_token) {
 void begin_and_end_at_once(int rounds) {
   std::unique_ptr<Sockets> sockets[2];
   for (size_t end : {0, 1}) {
-    sockets[end] = std::move(*Sockets::open(0));
+    sockets[end] = std::move(*Sockets::open());
     sockets[end]->know(end);
   }
   std::atomic<int> at_the_start{0};
@@ -229,7 +229,7 @@ void begin_and_end_at_once(int rounds) {
       const auto group = static_cast<uint64_t>(round + 1);
       const auto from = static_cast<int32_t>(me), to = 1 - from;
       sockets[me]->expect(group);
-      SocketStream stream(*sockets[me], {{1 - me, group, 0, from, to}, {me, group, 0, to, from}, sockets[1 - me]->port()});
+      SocketStream stream(*sockets[me], {{1 - me, group, 0, from, to}, {me, group, 0, to, from}, sockets[1 - me]->address()});
       for (++at_the_start; at_the_start < 2 * (round + 1);) std::this_thread::yield();
       const Deadline deadline = Deadline::in_seconds(20);
       std::byte bytes[8] = {};
@@ -261,11 +261,11 @@ TEST(SocketStream, loses_nothing_where_both_ends_begin_and_end_at_once) {
 
 // What the other end wrote and nobody reads any more would reset the connection if it were closed at once.
 TEST(Sockets, that_go_leave_what_was_sent_to_the_other_end) {
-  auto leaving = std::move(*Sockets::open(0)), staying = std::move(*Sockets::open(0));
+  auto leaving = std::move(*Sockets::open()), staying = std::move(*Sockets::open());
   staying->expect(1);
   const SocketKey there{0, 1, 0, 0, 1}, back{0, 1, 0, 1, 0};
-  auto out = std::make_unique<SocketStream>(*leaving, SocketStream::Ends{there, back, staying->port()});
-  SocketStream in(*staying, {back, there, leaving->port()});
+  auto out = std::make_unique<SocketStream>(*leaving, SocketStream::Ends{there, back, staying->address()});
+  SocketStream in(*staying, {back, there, leaving->address()});
   Bytes piece(100'000), got(100'000);
   size_t sent = 0;
   while (const auto count = static_cast<size_t>(out->write(piece, {}))) sent += count;

@@ -4,7 +4,7 @@
 namespace unisono {
 namespace {
 
-constexpr SocketUse notices{.group = 0, .use = link_uses};  // beside those of groups
+constexpr SocketUse notices{.group = 0, .use = link_uses, .sealed = 1};  // beside those of groups
 constexpr size_t most_notice_bytes = 256_KiB;               // a world's members, and then some
 constexpr size_t most_waiting = 4096;                       // notices to one that does not listen; then what only helps is left out
 

@@ -123,10 +123,10 @@ Status World::prepare() {
 }
 
 Status World::prepare_sockets() {
-  auto sockets = Sockets::open(streams_.send_buffer_bytes);
+  auto sockets = Sockets::open({.send_buffer_bytes = streams_.send_buffer_bytes});
   if (!sockets.ok()) return sockets.status();
   sockets_ = std::move(*sockets);
-  request_.port = sockets_->port();
+  request_.address = sockets_->address().text();
   return Status::success();
 }
 

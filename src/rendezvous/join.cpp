@@ -157,7 +157,7 @@ Result<Joined> meet(const JoinRequest& request, const Arena& arena) {
   hello.pid = getpid();
   hello.flag = register_global_barrier();
   hello.probe = head.probe;
-  hello.port = request.port;
+  request.address.copy(hello.address, sizeof(hello.address) - 1);
   hello.hosts = hash_text(request.hosts.text());  // 2,2 and 2x2 are the same
   hello.say(request.hosts_text);
   const int mine[] = {arena.descriptor(), reading.number()};
@@ -194,7 +194,7 @@ std::string meeting_place(const std::string& job) {
 // Maps the arena of one member and checks that it is the memory which that rank speaks of. One on another host has none here: -1.
 Status admit(const JoinMessage& member, int arena, Joined& joined) {
   Neighbour& neighbour = joined.neighbours[static_cast<size_t>(member.rank)];
-  neighbour = {member.rank, member.pid, nullptr, member.port, member.probe};
+  neighbour = {member.rank, member.pid, nullptr, Address::parse(member.address).value_or(Address()), member.probe};
   if (arena < 0) neighbour.mirror = Mapping::of_nobody(sizeof(ArenaHead));
   if (arena < 0) return Status::success();
   auto mapping = Mapping::of(arena);

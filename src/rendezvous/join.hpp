@@ -22,7 +22,7 @@ struct JoinRequest {
   std::string job;  // equal on all ranks of a job, different between jobs
   Deadline deadline;
   Log log;
-  int port = 0;     // of this rank's sockets; 0: it has none
+  std::string address = {};  // of this rank's sockets, as Address writes it; empty: it has none
   Hosts hosts = {};  // pretended: the ranks of one machine share their arenas as if they were on so many
   std::string hosts_text = {};  // as it was given
 };

@@ -33,9 +33,9 @@ struct JoinMessage {
   int32_t pid = 0;
   uint32_t code = 0;   // refuse, unable: the ErrorCode
   uint32_t flag = 0;   // hello, go: membarrier is registered
-  int32_t port = 0;    // hello, member: of its sockets
   uint64_t hosts = 0;  // hello: hash of the layout of pretended hosts, whose text is said
   uint64_t probe = 0;  // hello, member: what the arena must read back
+  char address[64] = {};  // hello, member: of its sockets
   char version[16] = UNISONO_VERSION;
   char text[512] = {};
 
@@ -74,6 +74,7 @@ inline Result<JoinReceived> receive(const Descriptor& socket) {
     return Status(ErrorCode::protocol, "a message that no rank of ours sends");
   result.message.text[sizeof(result.message.text) - 1] = 0;
   result.message.version[sizeof(result.message.version) - 1] = 0;
+  result.message.address[sizeof(result.message.address) - 1] = 0;
   result.descriptors = std::move(received->descriptors);
   return result;
 }

@@ -37,6 +37,7 @@ struct Ways {
 struct SocketUse {
   uint64_t group = 0;  // 0: the two processes'
   int32_t use = 0;
+  int32_t sealed = 0;  // 1: stays in TLS, where there is trust
 };
 std::unique_ptr<Stream> socket_between(Sockets& sockets, const Neighbour& me, const Neighbour& other, const SocketUse& use);
 

@@ -2,8 +2,6 @@
 #include "transport/socket_stream.hpp"
 
 #include <fmt/core.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,11 +16,6 @@ Status ended_with(const char* how, int error) {
   return {ErrorCode::peer_lost, fmt::format("{} ended with \"{}\"", how, std::strerror(error))};
 }
 
-bool holds_bytes(const Descriptor& socket) {
-  std::byte byte;
-  return socket && recv(socket.number(), &byte, 1, MSG_PEEK) > 0;
-}
-
 }  // namespace
 
 bool SocketStream::has_arrived() {
@@ -32,38 +25,33 @@ bool SocketStream::has_arrived() {
   return static_cast<bool>(came_);
 }
 
-// The first bytes of a connection say what it is for.
 bool SocketStream::may_write() {
   if (!state_.ok() || closed_) return false;
   if (!out_ && has_arrived()) out_ = &came_;
   if (!out_ && state_.ok()) {
-    made_ = sockets_.connect(ends_.port);
-    if (!made_) unwritable_ = ended_with("connecting", errno);
-    if (made_) sockets_.watch(made_.number());
+    opening_ = sockets_.connect(ends_.address, ends_.mine);
+    if (!opening_) unwritable_ = ended_with("connecting", errno);
+    if (opening_) sockets_.watch(opening_->number());
     out_ = &made_;
   }
   if (!unwritable_.ok() && !has_unread()) state_ = unwritable_;
   if (!state_.ok() || !unwritable_.ok()) return false;
-  if (out_ == &came_ || said_ == sizeof(SocketKey)) return true;
-  const ssize_t count = ::send(out_->number(), reinterpret_cast<const std::byte*>(&ends_.mine) + said_, sizeof(SocketKey) - said_, MSG_NOSIGNAL);
-  if (count > 0) said_ += static_cast<size_t>(count);
-  if (count < 0 && is_over(errno)) unwritable_ = ended_with("connecting", errno);
-  return said_ == sizeof(SocketKey);
+  if (!opening_) return true;
+  if (!opening_->turn()) return false;
+  unwritable_ = opening_->state();
+  if (unwritable_.ok()) made_ = opening_->take();
+  opening_.reset();
+  return unwritable_.ok();
 }
 
 bool SocketStream::has_unread() const {
   if (ahead_begin_ < ahead_end_) return true;
-  return in_ ? holds_bytes(*in_) : holds_bytes(made_) || holds_bytes(came_);
+  return in_ ? in_->holds_bytes() : made_.holds_bytes() || came_.holds_bytes();
 }
 
 int64_t SocketStream::write(Channel::Sent first, Channel::Sent second) {
   if (!may_write()) return 0;
-  auto part = [](Channel::Sent bytes) { return iovec{const_cast<std::byte*>(bytes.data()), bytes.size()}; };
-  iovec parts[] = {part(first), part(second)};
-  msghdr message{};
-  message.msg_iov = parts;
-  message.msg_iovlen = 2;
-  const ssize_t count = sendmsg(out_->number(), &message, MSG_NOSIGNAL);
+  const int64_t count = out_->send(first, second);
   if (count >= 0) return count;
   if (is_over(errno)) unwritable_ = ended_with("sending", errno);
   return 0;
@@ -76,10 +64,10 @@ int64_t SocketStream::take_ahead(std::span<std::byte> target) {
   return static_cast<int64_t>(count);
 }
 
-int64_t SocketStream::read_from(const Descriptor& socket, std::span<std::byte> target, bool& ended) {
+int64_t SocketStream::read_from(const Wire& wire, std::span<std::byte> target, bool& ended) {
   if (ahead_begin_ < ahead_end_) return take_ahead(target);
   const bool is_short = target.size() < sizeof(ahead_);
-  const ssize_t count = is_short ? recv(socket.number(), ahead_, sizeof(ahead_), 0) : recv(socket.number(), target.data(), target.size(), 0);
+  const int64_t count = wire.receive(is_short ? std::span(ahead_) : target);
   if (count > 0 && is_short) {
     ahead_begin_ = 0;
     ahead_end_ = static_cast<size_t>(count);
@@ -101,12 +89,12 @@ int64_t SocketStream::read(std::span<std::byte> target) {
     return count;
   }
   has_arrived();
-  bool all_ended = made_ || came_;
-  for (const Descriptor* socket : {&made_, &came_}) {
-    if (!*socket) continue;
+  bool all_ended = (made_ || came_) && !opening_;
+  for (const Wire* wire : {&made_, &came_}) {
+    if (!*wire) continue;
     ended = false;
-    const int64_t count = read_from(*socket, target, ended);
-    if (count > 0) in_ = socket;
+    const int64_t count = read_from(*wire, target, ended);
+    if (count > 0) in_ = wire;
     if (count > 0) return count;
     all_ended &= ended;
   }
@@ -115,29 +103,25 @@ int64_t SocketStream::read(std::span<std::byte> target) {
   return 0;
 }
 
-bool SocketStream::holds_more() { return state_.ok() && !closed_ && (in_ || has_arrived() || made_); }
+bool SocketStream::holds_more() { return state_.ok() && !closed_ && (in_ || has_arrived() || made_ || opening_); }
 
 // In a forked child they are the parent's: there they are only closed. Of two connections the one that was never written to ends last, once
 // the other rank's kernel has all that was written: seen before that, its end would seem to be the end of both.
 void SocketStream::close() {
   closed_ = true;
-  Descriptor &written = out_ == &came_ ? came_ : made_, &other = out_ == &came_ ? made_ : came_;
+  opening_.reset();
+  Descriptor written = (out_ == &came_ ? came_ : made_).let_go(), other = (out_ == &came_ ? made_ : came_).let_go();
   in_ = out_ = nullptr;
-  if (sockets_.is_in_child()) {
-    written.reset();
-    other.reset();
-  } else {
-    sockets_.leave(std::move(written), std::move(other));
-  }
+  if (!sockets_.is_in_child()) sockets_.leave(std::move(written), std::move(other));
 }
 
 void SocketStream::arm(bool to_write, bool to_read) {
   if (!state_.ok() || closed_) return;
-  const bool connecting = out_ == &made_ && said_ < sizeof(SocketKey);
-  for (const Descriptor* socket : {&made_, &came_}) {
-    if (!*socket) continue;
-    const bool reads = to_read && (!in_ || in_ == socket), writes = out_ == socket && (to_write || connecting);
-    if (reads || writes) sockets_.arm(socket->number(), (reads ? Sockets::readable : 0u) | (writes ? Sockets::writable : 0u));
+  if (opening_) sockets_.arm(opening_->number(), opening_->wants_to_write() ? Sockets::writable : Sockets::readable);
+  for (const Wire* wire : {&made_, &came_}) {
+    if (!*wire) continue;
+    const bool reads = to_read && (!in_ || in_ == wire), writes = (out_ == wire && to_write) || (reads && wire->wants_to_write());
+    if (reads || writes) sockets_.arm(wire->number(), (reads ? Sockets::readable : 0u) | (writes ? Sockets::writable : 0u));
   }
   if (!came_ && !in_) sockets_.arm_listener();
 }

@@ -1,4 +1,4 @@
-// Bytes to another rank and back through TCP connections on the loopback interface. See sockets.hpp.
+// Bytes to another rank and back through TCP connections. See sockets.hpp.
 //
 // Whoever has something to send first connects, and the other end answers on the same connection. Where both begin at once there are
 // two, and each carries one direction: a rank writes to the one that it found or made first, and reads from whichever the other writes to.
@@ -13,7 +13,7 @@ class SocketStream final : public Stream {
  public:
   struct Ends {
     SocketKey mine, theirs;  // what a connection is for that this rank opens, and the other
-    int port = 0;            // where the other listens
+    Address address;         // where the other listens
   };
   SocketStream(Sockets& sockets, const Ends& ends) : sockets_(sockets), ends_(ends) {}
 
@@ -30,16 +30,16 @@ class SocketStream final : public Stream {
  private:
   bool may_write();
   bool has_arrived();
-  int64_t read_from(const Descriptor& socket, std::span<std::byte> target, bool& ended);
+  int64_t read_from(const Wire& wire, std::span<std::byte> target, bool& ended);
   int64_t take_ahead(std::span<std::byte> target);
   bool has_unread() const;
 
   Sockets& sockets_;
   Ends ends_;
-  Descriptor made_, came_;           // by this rank, by the other
-  const Descriptor* out_ = nullptr;  // the one of them that this rank writes to; null: none yet
-  const Descriptor* in_ = nullptr;   // the one that it reads from
-  size_t said_ = 0;                  // bytes of the key
+  std::unique_ptr<Opening> opening_;  // of the one that this rank makes
+  Wire made_, came_;                  // by this rank, by the other
+  const Wire* out_ = nullptr;         // the one of them that this rank writes to, or will; null: none yet
+  const Wire* in_ = nullptr;          // the one that it reads from
   bool closed_ = false;
   // What came with the last short read: the head of a frame and what follows it are one call of the kernel's.
   std::byte ahead_[8192];

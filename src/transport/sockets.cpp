@@ -12,7 +12,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "base/check.hpp"
 #include "base/shortage.hpp"
@@ -20,15 +22,8 @@
 namespace unisono {
 namespace {
 
-constexpr size_t most_early_guests = 1024;
-
-sockaddr_in loopback(int port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
+constexpr size_t most_early_guests = 1024, most_strangers = 64;
+constexpr double patience_with_strangers_s = 5;
 
 // Reads away what came, and asks whether the other end's kernel has all that was sent, or never will.
 bool all_is_there(int socket) {
@@ -41,14 +36,14 @@ bool all_is_there(int socket) {
   return ioctl(socket, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
 }
 
-Status no_sockets(const char* what) {
-  return {ErrorCode::resource, fmt::format("sockets on the loopback interface: {}: {}", what, std::strerror(errno))};
+Status no_sockets(const char* what, const Address& at) {
+  return {ErrorCode::resource, fmt::format("sockets at {}: {}: {}", at.host(), what, std::strerror(errno))};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Sockets>> Sockets::open(int64_t send_buffer_bytes) {
-  std::unique_ptr<Sockets> sockets(new Sockets(send_buffer_bytes));
+Result<std::unique_ptr<Sockets>> Sockets::open(SocketChoice choice) {
+  std::unique_ptr<Sockets> sockets(new Sockets(std::move(choice)));
   if (Status status = sockets->listen(); !status.ok()) return status;
   return sockets;
 }
@@ -58,85 +53,123 @@ Sockets::~Sockets() {
 }
 
 Status Sockets::listen() {
-  constexpr int backlog = 128;
-  listener_ = Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!listener_) return no_sockets("socket");
-  sockaddr_in address = loopback(0);
-  if (bind(listener_.number(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) return no_sockets("bind");
-  if (::listen(listener_.number(), backlog) != 0) return no_sockets("listen");
-  socklen_t length = sizeof(address);
-  if (getsockname(listener_.number(), reinterpret_cast<sockaddr*>(&address), &length) != 0) return no_sockets("getsockname");
-  port_ = ntohs(address.sin_port);
+  constexpr int backlog = 1024;
+  const Address& at = choice_.listens_at;
+  listener_ = Descriptor(socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!listener_) return no_sockets("socket", at);
+  if (bind(listener_.number(), at.get(), at.bytes()) != 0) return no_sockets("bind", at);
+  if (::listen(listener_.number(), backlog) != 0) return no_sockets("listen", at);
+  address_ = Address::of_socket(listener_.number());
+  if (!address_) return no_sockets("getsockname", at);
   epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) return no_sockets("epoll_create1");
+  if (!epoll_) return no_sockets("epoll_create1", at);
   watch(listener_.number());
   others_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!others_) return no_sockets("eventfd");
+  if (!others_) return no_sockets("eventfd", at);
   epoll_event event{EPOLLIN, {.fd = others_.number()}};
-  if (epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, others_.number(), &event) != 0) return no_sockets("epoll_ctl");
+  if (epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, others_.number(), &event) != 0) return no_sockets("epoll_ctl", at);
+  arm(listener_.number(), readable);
   return Status::success();
 }
 
 void Sockets::prepare(int socket) const {
-  const int on = 1, bytes = static_cast<int>(send_buffer_bytes_);
+  const int on = 1, bytes = static_cast<int>(choice_.send_buffer_bytes);
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   if (bytes > 0) setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
-Descriptor Sockets::connect(int port) const {
-  Descriptor connection(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!connection) return connection;
+std::unique_ptr<Opening> Sockets::connect(const Address& to, SocketKey key) const {
+  Descriptor connection(socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!connection) return nullptr;
   prepare(connection.number());
-  const sockaddr_in address = loopback(port);
-  if (::connect(connection.number(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 && errno != EINPROGRESS)
-    return Descriptor();
-  return connection;
+  if (::connect(connection.number(), to.get(), to.bytes()) != 0 && errno != EINPROGRESS) return nullptr;
+  key.sealed |= choice_.sealed;
+  return std::make_unique<Opening>(std::move(connection), choice_.trust, key);
 }
 
-// Lets in who is there, and hears what they say they are for. True when somebody said so just now.
+void Sockets::let_in() {
+  while (guests_.size() < most_early_guests) {
+    Descriptor socket(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    lacks_descriptors_ = !socket && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS);
+    if (!socket) return;
+    prepare(socket.number());
+    watch(socket.number());
+    const std::string from = Address::of_peer(socket.number()).host();
+    guests_.push_back({Opening(std::move(socket), choice_.trust, choice_.me), Deadline::in_seconds(patience_with_strangers_s), from});
+    make_room();
+  }
+}
+
+// Of too many strangers one goes: the oldest of those from the address that most of them come from.
+void Sockets::make_room() {
+  if (!choice_.trust) return;
+  std::map<std::string, int> strangers;
+  size_t count = 0;
+  for (const Guest& guest : guests_) {
+    if (guest.opening.is_known()) continue;
+    ++strangers[guest.from];
+    ++count;
+  }
+  if (count <= most_strangers) return;
+  const auto most = std::ranges::max_element(strangers, {}, [](const auto& entry) { return entry.second; })->first;
+  guests_.erase(std::ranges::find_if(guests_, [&](const Guest& guest) { return !guest.opening.is_known() && guest.from == most; }));
+}
+
+// False: it goes. `opened`: it is open just now.
+bool Sockets::hear(Guest& guest, bool& opened) {
+  Opening& opening = guest.opening;
+  if (opening.is_open()) return true;
+  while (opening.turn() && opening.asks()) opening.answer(verdict_on(opening.key()));
+  opened = opening.is_open();
+  if (!opening.state().ok() && choice_.trust) choice_.refused(fmt::format("a connection from {} was refused: {}", guest.from, opening.state().message()));
+  if (!opening.state().ok() || opened) return opened;
+  arm(opening.number(), opening.wants_to_write() ? writable : readable);
+  return !guest.open_by.passed() || !choice_.trust;
+}
+
+// Lets in who is there, and hears what they say they are for. True when somebody's connection is open just now.
 bool Sockets::welcome() {
   bool somebody = false;
-  while (guests_.size() < most_early_guests) {
-    Descriptor guest(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    lacks_descriptors_ = !guest && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS);
-    if (!guest) break;
-    prepare(guest.number());
-    watch(guest.number());
-    guests_.push_back({std::move(guest), {}, 0});
-  }
+  let_in();
   for (auto guest = guests_.begin(); guest != guests_.end();) {
-    bool ended = false;
-    if (guest->heard < sizeof(SocketKey)) {
-      auto* key = reinterpret_cast<std::byte*>(&guest->key);
-      const ssize_t count = recv(guest->socket.number(), key + guest->heard, sizeof(SocketKey) - guest->heard, 0);
-      if (count > 0) guest->heard += static_cast<size_t>(count);
-      somebody |= guest->heard == sizeof(SocketKey);
-      ended = count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
-    }
-    ended |= guest->heard == sizeof(SocketKey) && !is_wanted(*guest);
-    guest = ended ? guests_.erase(guest) : std::next(guest);
+    bool opened = false;
+    const bool stays = hear(*guest, opened);
+    somebody |= opened;
+    guest = stays ? std::next(guest) : guests_.erase(guest);
   }
   return somebody;
 }
 
-Descriptor Sockets::arrived(const SocketKey& key) {
+void Sockets::arm_listener() {
+  if (!choice_.trust) arm(listener_.number(), readable);
+}
+
+Wire Sockets::arrived(const SocketKey& key) {
   std::lock_guard lock(mutex_);
-  if (welcome()) {
+  if (!choice_.trust && welcome()) {
     constexpr uint64_t one = 1;
     static_cast<void>(!write(others_.number(), &one, sizeof(one)));  // full: it is readable
   }
   for (auto guest = guests_.begin(); guest != guests_.end(); ++guest) {
-    if (guest->heard < sizeof(SocketKey)) arm(guest->socket.number(), readable);
-    if (guest->heard < sizeof(SocketKey) || guest->key != key) continue;
-    Descriptor socket = std::move(guest->socket);
+    if (!guest->opening.is_open()) continue;
+    SocketKey theirs = guest->opening.key();
+    theirs.sealed = key.sealed;  // that is the connector's to say
+    if (theirs != key) continue;
+    Wire wire = guest->opening.take();
     guests_.erase(guest);
-    return socket;
+    return wire;
   }
-  return Descriptor();
+  return {};
 }
 
-bool Sockets::is_wanted(const Guest& guest) const {
-  return guest.key.token == token_ && (guest.key.group == 0 || expected_.contains(guest.key.group));
+// What a connection is for was said; whether there is such a thing here.
+Status Sockets::verdict_on(const SocketKey& key) const {
+  if (key.token != token_)
+    return {ErrorCode::init, fmt::format("rank {} looks for a run of this job that is over, or has not begun, on rank {}", key.from, key.to)};
+  if (key.group != 0 && !expected_.contains(key.group)) return {ErrorCode::peer_lost, fmt::format("that group is not on rank {} any more", key.to)};
+  if (choice_.sealed && !key.sealed)
+    return {ErrorCode::init, fmt::format("UNISONO_ENCRYPT is on on rank {} and off on rank {}; give all ranks the same", key.to, key.from)};
+  return Status::success();
 }
 
 void Sockets::expect(uint64_t group) {
@@ -147,7 +180,7 @@ void Sockets::expect(uint64_t group) {
 void Sockets::forget(uint64_t group) {
   std::lock_guard lock(mutex_);
   expected_.erase(group);
-  welcome();
+  guests_.remove_if([&](const Guest& guest) { return guest.opening.is_open() && guest.opening.key().group == group; });
 }
 
 void Sockets::leave(Descriptor socket, Descriptor after_it) {
@@ -166,7 +199,9 @@ void Sockets::leave(Descriptor socket, Descriptor after_it) {
 bool Sockets::look_after_left() {
   std::lock_guard lock(mutex_);
   left_.remove_if([](const Left& left) { return left.close_by.passed() || all_is_there(left.socket.number()); });
-  return !left_.empty();
+  if (!choice_.trust) return !left_.empty();
+  guests_.remove_if([](const Guest& guest) { return !guest.opening.is_open() && guest.open_by.passed(); });
+  return !left_.empty() || std::ranges::any_of(guests_, [](const Guest& guest) { return !guest.opening.is_open(); });
 }
 
 // Nothing announces that the last byte was acknowledged.
@@ -191,6 +226,10 @@ void Sockets::rang() {
   uint64_t count = 0;
   static_cast<void>(!read(others_.number(), &count, sizeof(count)));
   static_cast<void>(epoll_wait(epoll_.number(), events, std::size(events), 0));
+  if (!choice_.trust) return;
+  std::lock_guard lock(mutex_);
+  welcome();
+  arm(listener_.number(), readable);
 }
 
 void Sockets::close_in_child() {

@@ -1,8 +1,11 @@
-// The plain TCP sockets of one process on the loopback interface: one listener, and the connections that others opened to it until those
-// who want them come. For tests: nothing is encrypted, and whoever knows the token is let in.
+// The TCP sockets of one process: one listener, and the connections that others opened to it until those who want them come. With trust,
+// whoever has the job's secret is let in, and nobody else; without, on the loopback interface and for tests, whoever knows the token.
 //
 // Who connects says first what for, and need not wait for the other side to ask for it: a connection that comes early waits here, within
-// a bound. One for a group that this process neither has nor makes, or without the token, is closed.
+// a bound. One for a group that this process neither has nor makes, or without the token, is refused.
+//
+// Strangers: with trust, only rang() lets in, which the control thread calls, so that no knocking holds up who works. At most 64 that have not
+// proven to have the secret are kept, for five seconds each.
 //
 // Order: that descriptors are lacking any thread may say, and nothing hangs on when another sees it.
 //
@@ -11,6 +14,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -18,29 +22,31 @@
 
 #include "base/clock.hpp"
 #include "base/descriptor.hpp"
+#include "transport/address.hpp"
+#include "transport/opening.hpp"
 #include "unisono/status.hpp"
 
 namespace unisono {
 
-// What a connection is for; both ends say the same. A value.
-struct SocketKey {
-  uint64_t token = 0;  // of the process that listens
-  uint64_t group = 0;
-  int32_t use = 0;
-  int32_t from = 0, to = 0;  // ranks; `from` connects
-
-  bool operator==(const SocketKey&) const = default;
+struct SocketChoice {
+  Address listens_at = Address::loopback(0);  // port 0: any
+  int64_t send_buffer_bytes = 0;              // 0: as the kernel has it
+  std::shared_ptr<const Trust> trust = {};    // null: plain
+  int me = 0;                                 // the rank for which connections are accepted
+  bool sealed = false;                        // all connections stay in TLS
+  std::function<void(const std::string&)> refused = [](const std::string&) {};  // told why somebody was not let in
 };
 
 class Sockets {
  public:
-  static Result<std::unique_ptr<Sockets>> open(int64_t send_buffer_bytes);  // 0: as the kernel has it
+  static Result<std::unique_ptr<Sockets>> open(SocketChoice choice = {});
   Sockets(const Sockets&) = delete;
   ~Sockets();
 
-  int port() const { return port_; }
-  Descriptor connect(int port) const;        // begins to; empty, with errno, when it cannot be
-  Descriptor arrived(const SocketKey& key);  // the connection that was opened for this; empty: not yet
+  const Address& address() const { return address_; }
+  // Begins to; null, with errno, when it cannot be. What stays in TLS for its own reasons says so in the key.
+  std::unique_ptr<Opening> connect(const Address& to, SocketKey key) const;
+  Wire arrived(const SocketKey& key);  // the connection that was opened for this; empty: not yet
   bool lacks_descriptors() const { return lacks_descriptors_; }  // for those who wait to be let in
   void know(uint64_t token) { token_ = token; }
   void expect(uint64_t group);  // from now on connections for it may come; always for group 0
@@ -49,13 +55,13 @@ class Sockets {
   // A connection that its owner is done with ends for the other side, and is closed once that side's kernel has all that was sent, or after
   // two seconds: closed with unread bytes it would be reset, and what is still on its way lost. What hangs on it is closed after it.
   void leave(Descriptor socket, Descriptor after_it);
-  bool look_after_left();  // now and then; whether there are any
+  bool look_after_left();  // now and then, and after strangers too; whether there are any
   void finish_left();      // when nobody will look any more: waits for them; the destructor does
 
   enum Event : uint32_t { readable = 1, writable = 2 };
   void watch(int socket);                    // before it is armed; until it is closed
   void arm(int socket, uint32_t events);     // once
-  void arm_listener() { arm(listener_.number(), readable); }
+  void arm_listener();
   int descriptor() const { return epoll_.number(); }
   void rang();
   void close_in_child();
@@ -63,23 +69,26 @@ class Sockets {
 
  private:
   struct Guest {
-    Descriptor socket;
-    SocketKey key;
-    size_t heard = 0;  // bytes of its key
+    Opening opening;
+    Deadline open_by;
+    std::string from;  // its address, without the port
   };
   struct Left {
     Descriptor after_it, socket;  // destroyed from the last to the first
     Deadline close_by;
   };
-  explicit Sockets(int64_t send_buffer_bytes) : send_buffer_bytes_(send_buffer_bytes) {}
+  explicit Sockets(SocketChoice choice) : choice_(std::move(choice)) {}
   Status listen();
   void prepare(int socket) const;
   bool welcome();
-  bool is_wanted(const Guest& guest) const;
+  void let_in();
+  bool hear(Guest& guest, bool& opened);
+  void make_room();
+  Status verdict_on(const SocketKey& key) const;
 
-  int64_t send_buffer_bytes_;
+  SocketChoice choice_;
   Descriptor listener_, epoll_, others_;  // an eventfd: something came for somebody else
-  int port_ = 0;
+  Address address_;
   uint64_t token_ = 0;
   std::mutex mutex_;
   std::list<Guest> guests_;

@@ -197,6 +197,8 @@ int64_t Tls::read(std::span<std::byte> target) {
   return settle(result, "receiving") ? result : 0;
 }
 
+bool Tls::holds_bytes() const { return SSL_pending(ssl_.get()) > 0; }
+
 // SSL_shutdown() sends our word once; the other's is read as what it is, the end of what there is to read.
 bool Tls::leave() {
   if (!state_.ok()) return false;

@@ -39,6 +39,7 @@ class Tls {
   int64_t write(std::span<const std::byte> bytes);  // how much went; what did not go is offered again, unchanged
   int64_t read(std::span<std::byte> target);        // how much came
   bool leave();                                     // as far as it goes now; true: what follows is plain
+  bool holds_bytes() const;                         // read from the socket, and not yet from here
   bool has_ended() const { return ended_; }         // the other end has said that nothing more comes
   bool wants_to_write() const { return wants_to_write_; }  // what it waits for; otherwise for something to read
   const Status& state() const { return state_; }    // why it cannot go on
