@@ -25,12 +25,12 @@ std::shared_ptr<const Trust> trust_of(char secret) {
 // A rank's sockets, and the thread that lets others in.
 class Rank {
  public:
-  explicit Rank(int rank, char secret = 'a', bool sealed = false) : token_(100 + static_cast<uint64_t>(rank)) {
+  explicit Rank(int rank, char secret = 'a', bool sealed = false, double stranger_s = 5) : token_(100 + static_cast<uint64_t>(rank)) {
     auto refused = [this](const std::string& why) {
       std::lock_guard lock(mutex_);
       log_ += why + "\n";
     };
-    sockets_ = *Sockets::open({.trust = trust_of(secret), .me = rank, .sealed = sealed, .refused = refused});
+    sockets_ = *Sockets::open({.trust = trust_of(secret), .me = rank, .sealed = sealed, .stranger_s = stranger_s, .refused = refused});
     sockets_->know(token_);
     sockets_->expect(group);
     control_ = std::thread([this] {
@@ -149,28 +149,42 @@ TEST(TrustedSockets, refuse_plain_bytes_where_all_are_to_be_sealed) {
   EXPECT_NE(open.message().find("UNISONO_ENCRYPT is on on rank 0 and off on rank 1"), std::string::npos) << open.text();
 }
 
-// Who connects and says nothing is kept for five seconds at most, and never more than a few of them: a member gets in meanwhile.
-TEST(TrustedSockets, let_a_member_in_past_a_thousand_silent_strangers) {
-  Rank zero(0), one(1);
-  std::vector<Descriptor> strangers;
-  for (int count = 0; count < (testing::small_run() ? 200 : 1000); ++count) {
-    Descriptor stranger(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (!stranger) break;
-    const Address& to = zero.sockets().address();
-    static_cast<void>(connect(stranger.number(), to.get(), to.bytes()));
-    strangers.push_back(std::move(stranger));
+// Connect and say nothing.
+class Strangers {
+ public:
+  Strangers(const Address& to, int count) {
+    for (int index = 0; index < count; ++index) {
+      Descriptor stranger(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+      if (!stranger) break;
+      static_cast<void>(connect(stranger.number(), to.get(), to.bytes()));
+      sockets_.push_back(std::move(stranger));
+    }
+    EXPECT_GT(sockets_.size(), 100u);
   }
-  ASSERT_GT(strangers.size(), 100u);
+  int64_t kept() const {
+    return std::ranges::count_if(sockets_, [](const Descriptor& stranger) {
+      std::byte byte;
+      return recv(stranger.number(), &byte, 1, 0) < 0 && (errno == EAGAIN || errno == EINTR);
+    });
+  }
+
+ private:
+  std::vector<Descriptor> sockets_;
+};
+
+TEST(TrustedSockets, let_a_member_in_past_a_thousand_silent_strangers_and_keep_a_few) {
+  constexpr double hours_s = 10'000;
+  Rank zero(0, 'a', false, hours_s), one(1);
+  const Strangers strangers(zero.sockets().address(), testing::small_run() ? 200 : 900);
   SocketStream there = stream_between(one, 1, zero, 0), back = stream_between(zero, 0, one, 1);
   expect_bytes_pass(there, back, 100);
-  auto is_closed = [](const Descriptor& stranger) {
-    std::byte byte;
-    return recv(stranger.number(), &byte, 1, 0) == 0 || (errno != EAGAIN && errno != EINTR);
-  };
-  const auto kept = [&] { return std::ranges::count_if(strangers, [&](const Descriptor& stranger) { return !is_closed(stranger); }); };
-  EXPECT_TRUE(testing::await([&] { return kept() <= 64; })) << kept();
-  EXPECT_GT(kept(), 0) << "only their time was over";
-  EXPECT_TRUE(testing::await([&] { return kept() == 0; })) << kept();
+  EXPECT_TRUE(testing::await([&] { return strangers.kept() <= 64; })) << strangers.kept();
+}
+
+TEST(TrustedSockets, keep_no_stranger_for_long) {
+  Rank zero(0, 'a', false, 0.05);
+  const Strangers strangers(zero.sockets().address(), 200);
+  EXPECT_TRUE(testing::await([&] { return strangers.kept() == 0; })) << strangers.kept();
 }
 
 TEST(TrustedSockets, are_not_disturbed_by_noise) {

@@ -23,7 +23,6 @@ namespace unisono {
 namespace {
 
 constexpr size_t most_early_guests = 1024, most_strangers = 64;
-constexpr double patience_with_strangers_s = 5;
 
 // Reads away what came, and asks whether the other end's kernel has all that was sent, or never will.
 bool all_is_there(int socket) {
@@ -95,7 +94,7 @@ void Sockets::let_in() {
     prepare(socket.number());
     watch(socket.number());
     const std::string from = Address::of_peer(socket.number()).host();
-    guests_.push_back({Opening(std::move(socket), choice_.trust, choice_.me), Deadline::in_seconds(patience_with_strangers_s), from});
+    guests_.push_back({Opening(std::move(socket), choice_.trust, choice_.me), Deadline::in_seconds(choice_.stranger_s), from});
     make_room();
   }
 }

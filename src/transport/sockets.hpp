@@ -34,6 +34,7 @@ struct SocketChoice {
   std::shared_ptr<const Trust> trust = {};    // null: plain
   int me = 0;                                 // the rank for which connections are accepted
   bool sealed = false;                        // all connections stay in TLS
+  double stranger_s = 5;                      // until one that has not opened its connection goes
   std::function<void(const std::string&)> refused = [](const std::string&) {};  // told why somebody was not let in
 };
 
