@@ -383,6 +383,9 @@ TEST(Explain, shows_the_hosts_and_what_runs_on_them) {
   EXPECT_TRUE(contains(text, text_of(*planner.plan(query).value()->schedule))) << "what is printed is what runs";
   const std::string one_host = explain({.query = {.collective = Collective::all_reduce, .ranks = 8, .bytes = 1_MiB}}).value();
   EXPECT_TRUE(contains(one_host, "  hierarchy        needs several hosts, at least one of which has several ranks\n")) << one_host;
+  const Query apart{.collective = Collective::all_reduce, .ranks = 2, .bytes = 64_MiB, .hosts = testing::in_a_row({1, 1})};
+  EXPECT_TRUE(contains(explain({.query = apart}).value(), "tiles:      none: nothing is staged"));
+  EXPECT_TRUE(contains(explain({.query = apart, .widened = 2}).value(), "tiles:      1 MiB of a chunk, one at a time"));
 }
 
 TEST(Explain, passes_on_what_the_planner_refuses) {

@@ -26,7 +26,7 @@ struct Settings {
   int64_t spin_us = 50;            // how long a waiter polls before it sleeps, when every rank has a core
   int64_t cores = 0;               // usable cores; 0 asks the affinity mask and the cgroup's quota
   int64_t arena_bytes = 1 << 30;   // address space of one rank's arena; memory is taken only as it is used
-  double idle_s = 30;              // after how long without calls a group gives its tiles back
+  double idle_s = 30;              // after how long without calls a group gives the memory of its tiles back
   std::string peer_reads = "auto"; // reading a peer's private memory (process_vm_readv): auto, on or off
   std::string log = "warning";     // error, warning, info or debug
   int64_t first_call = 1;          // number of a group's first call; the same on all ranks

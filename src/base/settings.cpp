@@ -107,7 +107,7 @@ const std::vector<Row>& rows() {
       count("UNISONO_SPIN_US", &Settings::spin_us, "microseconds of polling before a waiter sleeps, with a core each"),
       count("UNISONO_CORES", &Settings::cores, "usable cores; 0 asks the affinity mask and the cgroup's quota"),
       size("UNISONO_ARENA", &Settings::arena_bytes, "address space of a rank's arena; memory is taken as it is used"),
-      seconds("UNISONO_IDLE", &Settings::idle_s, "seconds without calls after which a group gives its tiles back"),
+      seconds("UNISONO_IDLE", &Settings::idle_s, "seconds without calls after which a group gives the memory of its tiles back"),
       text("UNISONO_PEER_READS", &Settings::peer_reads,
            "reading a peer's private memory with process_vm_readv: auto or off", {"auto", "off"}),
       text("UNISONO_LOG", &Settings::log, "what is written to standard error: error, warning, info or debug",

@@ -69,12 +69,13 @@ Status Run::prepare(const Call& call, const Assignment& assignment) {
   CHECK(schedule.stage_slots == 0 || assignment.tile_bytes * schedule.stage_slots <= lanes_.set_bytes());
   slot_bytes_ = assignment.tile_bytes;
   if (schedule.partial_slots > 0) assignment_.tile_bytes /= widened_;  // a slot holds a tile of partials
-  if (schedule.stage_slots == 0) {  // nothing is staged, so nothing is gained by tiles: fewer rounds are better
+  if (schedule.stage_slots == 0) {  // nothing is staged, so tiles only keep partials short, one at a time: fewer rounds are better
     assignment_.window = 1;
-    assignment_.tile_bytes = std::max<int64_t>(longest, 1);
+    assignment_.tile_bytes = std::max<int64_t>(widened_ > 1 ? std::min(longest, assignment.tile_bytes) : longest, 1);
   }
   tiles_ = std::max<int64_t>((longest + assignment_.tile_bytes - 1) / assignment_.tile_bytes, 1);
-  private_bytes_ = longest * widened_;
+  private_tile_bytes_ = std::min(longest, assignment_.tile_bytes) * widened_;
+  private_bytes_ = private_tile_bytes_ * std::min<int64_t>(assignment_.window, tiles_);
   const int partials = widened_ > 1 ? chunk_count(schedule, Buffer::partial) : 0;  // others lie in the output
   scratch_.resize(static_cast<size_t>((schedule.scratch_chunks + schedule.gathered_chunks + partials) * private_bytes_));
   if (widened_ > 1) prepare_partials();
@@ -86,6 +87,15 @@ Status Run::prepare(const Call& call, const Assignment& assignment) {
   if (reads_peers_) landing_.resize(static_cast<size_t>(lanes_.members() * landing_bytes));
   choose_what_to_show();
   return Status::success();
+}
+
+// No channel knows of it any more: of a call that is over everything was received and sent, or abandoned.
+void Run::drop_private_memory() {
+  for (std::vector<std::byte>* memory : {&scratch_, &landing_, &receipt_, &link_landing_}) std::vector<std::byte>().swap(*memory);
+}
+
+int64_t Run::private_bytes() const {
+  return static_cast<int64_t>(scratch_.capacity() + landing_.capacity() + receipt_.capacity() + link_landing_.capacity());
 }
 
 void Run::start(uint64_t word, uint64_t base_tile, uint64_t signature) {
@@ -182,16 +192,17 @@ Stretch Run::place(ChunkRef ref, int64_t tile) const {
   if (ref.buffer == Buffer::stage) return Stretch::in_one_place(stage_of(lanes_.me(), ref.chunk, tile), INT64_MAX);
   int64_t chunk = chunk_bytes(ref), from = std::min(tile * assignment_.tile_bytes, chunk);
   int64_t bytes = std::min(assignment_.tile_bytes, chunk - from);
-  if (is_private(ref)) return place_in_private(ref, from, bytes);
+  if (is_private(ref)) return place_in_private(ref, tile, bytes);
   const Buffer buffer = is_in_output(ref) ? Buffer::output : Buffer::input;
   return chunk_of(*call_, buffer, ref.chunk, {assignment_.schedule->chunks, lanes_.members()}).from(from, bytes);
 }
 
-// Scratch, then what is gathered or partials, of which a schedule has only one.
-Stretch Run::place_in_private(ChunkRef ref, int64_t from, int64_t bytes) const {
-  const int64_t at = (ref.buffer == Buffer::scratch ? 0 : assignment_.schedule->scratch_chunks) + ref.chunk;
-  const int64_t times = is_partial(ref) ? widened_ : 1;
-  return Stretch::in_one_place(const_cast<std::byte*>(scratch_.data()) + at * private_bytes_ + from * times, bytes * times);
+// Scratch, then what is gathered or partials, of which a schedule has only one. A chunk has a place for each tile in flight. A tile begins
+// when the one whose place it takes has ended; what that one has not sent yet, is_being_sent() finds there.
+Stretch Run::place_in_private(ChunkRef ref, int64_t tile, int64_t bytes) const {
+  const int64_t chunk = (ref.buffer == Buffer::scratch ? 0 : assignment_.schedule->scratch_chunks) + ref.chunk;
+  const int64_t at = chunk * private_bytes_ + tile % assignment_.window * private_tile_bytes_;
+  return Stretch::in_one_place(const_cast<std::byte*>(scratch_.data()) + at, bytes * (is_partial(ref) ? widened_ : 1));
 }
 
 std::byte* Run::stage_of(int member, int slot, int64_t tile) const {

@@ -55,6 +55,8 @@ class Run {
   int64_t stage_bytes() const { return lanes_.set_bytes(); }
   void drop_stage() { lanes_.drop_tiles(arena_); }            // while nobody is in a call: its memory; it comes again when it is needed
   void give_stage_back() { lanes_.give_tiles_back(arena_); }  // for good
+  void drop_private_memory();     // between calls: it comes again when it is needed
+  int64_t private_bytes() const;  // so much of it there is
   void abandon();  // after start(): the call is given up, and with it the group
   const Status& failure() const { return failure_; }
   uint64_t moves() const { return moves_; }  // turns in which something moved, ever
@@ -108,7 +110,7 @@ class Run {
   bool somebody_shows() const;
   bool everybody_has_taken();
   Stretch place(ChunkRef ref, int64_t tile) const;  // an operand: where it lies and how long it is in this tile
-  Stretch place_in_private(ChunkRef ref, int64_t from, int64_t bytes) const;
+  Stretch place_in_private(ChunkRef ref, int64_t tile, int64_t bytes) const;
   std::span<Stretch> operands_of(const Step& step, const Stretch& own, int64_t tile);
   std::byte* stage_of(int member, int slot, int64_t tile) const;
   int64_t offset_at(ChunkRef chunk, int peer, int64_t length) const;
@@ -182,7 +184,8 @@ class Run {
     bool held = false;
   };
   Held held_[max_window];
-  int64_t private_bytes_ = 0;  // of one chunk of scratch, of what is gathered, or of partials
+  int64_t private_bytes_ = 0;       // of one chunk of scratch, of what is gathered, or of partials, in all tiles in flight
+  int64_t private_tile_bytes_ = 0;  // in one
   std::vector<std::byte> scratch_, landing_, receipt_;
   std::vector<std::byte> link_landing_;  // of what is added up: a part for each tile in flight
   std::vector<const void*> sources_;

@@ -12,6 +12,7 @@ void Group::give_back_when_idle(int64_t idle_ns) {
     idle_since_ns_ = now_ns();
   }
   if (now_ns() - idle_since_ns_ < idle_ns || !token_.try_take()) return;
+  if (!current_.call) run_.drop_private_memory();
   if (!current_.call && !left_ && members_.everybody_finished(number_)) run_.drop_stage();
   give_token();
 }

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/check.hpp"
 #include "base/interrupt.hpp"
 #include "group/group.hpp"
@@ -12,6 +14,8 @@ namespace unisono {
 namespace {
 
 constexpr uint32_t turns_between_mail_looks = 16;
+constexpr double a_while_s = 0.05;
+constexpr int64_t for_an_answer_ns = 20'000'000;
 
 // A blocking call's letter: its owner waits for it, so it lives on the owner's stack.
 class OwnLetter final : public Letter {
@@ -46,7 +50,11 @@ bool MailWork::wait(std::optional<double> timeout_s) {
 }
 
 Mailbox::Mailbox(Group& group, Members& members, Arena& arena, const WaitPolicy& policy)
-    : group_(group), members_(members), policy_(policy), mail_(members.shared_memory(), arena, group.world().ways()) {
+    : group_(group),
+      members_(members),
+      policy_(policy),
+      mail_(members.shared_memory(), arena, group.world().ways()),
+      questions_(static_cast<size_t>(members.size())) {
   for (int member = 0; member < members.size(); ++member)
     mail_.read_private_memory(member, member != members.me() && group.world().may_read(group.world_rank(member)));
 }
@@ -312,28 +320,51 @@ Status Mailbox::examine_members() {
 }
 
 Status Mailbox::examine_clock() {
-  constexpr double a_while_s = 0.05;
   const int64_t now = now_ns();
-  const double warn_after_s = group_.world().settings().warn_after_s;
   const Letter* const first = mail_.letters().first();
   if (!first) interrupts_ = {};  // nobody has waited so far
   if (first && !turned_by_library_ && interrupts_.tripped()) return group_.break_interrupted(text_of(*first));
-  for (Letter* letter = mail_.letters().first(); letter; letter = letter->next) {
-    if (letter->seen_ns == 0) letter->seen_ns = now;
-    const double waited_s = static_cast<double>(now - letter->seen_ns) * 1e-9;
-    if (waited_s >= (letter->timeout_s > 0 ? letter->timeout_s : group_.timeout_s()))
-      return group_.break_group({ErrorCode::timeout, fmt::format("{} gave up after a timeout of {:.1f} s on rank {}: {}. This group is broken: make a new one",
-                                                                 text_of(*letter), waited_s, group_.world_rank(group_.me()), why_waiting(*letter))});
-    if (!noted_ && waited_s > a_while_s) {
-      noted_ = true;
-      group_.world().note_waiting("waits in " + text_of(*letter));
-    }
-    if (!letter->warned && waited_s > warn_after_s) {
-      letter->warned = true;
-      group_.world().log().warning(fmt::format("{} has waited {} s: {}", text_of(*letter), warn_after_s, why_waiting(*letter)));
-    }
-  }
+  for (Letter* letter = mail_.letters().first(); letter; letter = letter->next) RETURN_IF_ERROR(examine_clock_of(*letter, now));
   return Status::success();
+}
+
+// The peer is asked what it is doing shortly before there is something to tell: so early that one more look, after at most one sleep, finds
+// the answer.
+Status Mailbox::examine_clock_of(Letter& letter, int64_t now) {
+  constexpr double ahead_s = static_cast<double>(longest_sleep_ns + for_an_answer_ns) * 1e-9;
+  if (letter.seen_ns == 0) letter.seen_ns = now;
+  const double waited_s = static_cast<double>(now - letter.seen_ns) * 1e-9;
+  if (!noted_ && waited_s > a_while_s) {
+    noted_ = true;
+    group_.world().note_waiting("waits in " + text_of(letter));
+  }
+  const double timeout_s = letter.timeout_s > 0 ? letter.timeout_s : group_.timeout_s();
+  const double warn_after_s = group_.world().settings().warn_after_s;
+  const double left_s = (letter.warned ? timeout_s : std::min(timeout_s, warn_after_s)) - waited_s;
+  if (left_s > 0 && (left_s > ahead_s || waited_s < a_while_s)) return Status::success();
+  if (!knows_what_it_does(letter.peer, now) || left_s > 0) return Status::success();
+  if (waited_s >= timeout_s)
+    return group_.break_group({ErrorCode::timeout, fmt::format("{} gave up after a timeout of {:.1f} s on rank {}: {}. This group is broken: make a new one",
+                                                               text_of(letter), waited_s, group_.world_rank(group_.me()), why_waiting(letter))});
+  letter.warned = true;
+  group_.world().log().warning(fmt::format("{} has waited {} s: {}", text_of(letter), warn_after_s, why_waiting(letter)));
+  return Status::success();
+}
+
+// Asks a member on another host, unless that was done a moment ago for another letter. True once it has answered, or should have.
+bool Mailbox::knows_what_it_does(int member, int64_t now) {
+  constexpr int64_t fresh_ns = 3 * longest_sleep_ns;
+  if (member == any_source || members_.is_here(member)) return true;
+  Question& question = questions_[static_cast<size_t>(member)];
+  if (question.asked_ns == 0 || now - question.asked_ns > fresh_ns) {
+    question = {now, members_.times_heard(member)};
+    members_.ask_occupation(member);
+  }
+  return has_answered(member) || now - question.asked_ns > for_an_answer_ns;
+}
+
+bool Mailbox::has_answered(int member) const {
+  return members_.is_here(member) || members_.times_heard(member) != questions_[static_cast<size_t>(member)].heard_before;
 }
 
 std::string Mailbox::text_of(const Letter& letter) const {
@@ -348,7 +379,10 @@ std::string Mailbox::why_waiting(const Letter& letter) const {
   std::string text = letter.sends() ? fmt::format("rank {} has not received it", rank) : fmt::format("rank {} has not sent it", rank);
   if (!letter.sends() && letter.source != any_source) text = fmt::format("rank {} has sent only a part of it", rank);
   const std::string elsewhere = members_.occupation(letter.peer);
-  if (!elsewhere.empty()) text += fmt::format("; it {}", elsewhere);
+  if (has_answered(letter.peer))
+    text += fmt::format(" (last finished call #{}); it {}", members_.finished(letter.peer), elsewhere.empty() ? "waits in no call" : elsewhere);
+  else
+    text += "; asked what it is doing, it does not answer";
   const std::string unclaimed = letter.sends() ? "" : mail_.unclaimed_from(letter.peer);
   return unclaimed.empty() ? text : text + "; " + unclaimed;
 }

@@ -86,6 +86,9 @@ class Mailbox {
   Status examine();
   Status examine_members();
   Status examine_clock();
+  Status examine_clock_of(Letter& letter, int64_t now);
+  bool knows_what_it_does(int member, int64_t now);
+  bool has_answered(int member) const;
   int gone_peer(const Letter& letter) const;
   bool is_gone(int member) const;
   Status lost(const Letter& letter, int member) const;
@@ -110,6 +113,11 @@ class Mailbox {
   bool turned_by_library_ = false;  // see Group
   uint32_t seen_used_ = 0;  // the progress thread's
   bool noted_ = false;  // that this process waits for a letter, for others to see
+  struct Question {  // to a member on another host: what is it doing
+    int64_t asked_ns = 0;
+    uint64_t heard_before = 0;  // how often it had said so by then
+  };
+  std::vector<Question> questions_;  // by member
 };
 
 }  // namespace unisono

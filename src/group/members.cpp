@@ -32,6 +32,8 @@ void Members::met(std::span<const int64_t> places, uint64_t group, uint32_t firs
 
 std::string Members::occupation(int member) const { return read_note(lanes_.member(member).head().waiting); }
 
+uint64_t Members::times_heard(int member) const { return lanes_.member(member).head().waiting.version.load(std::memory_order_acquire); }
+
 Announcement Members::announcement(int member, uint32_t call) const {
   Announcement announcement;
   std::unique_lock lock(told_mutex_, std::defer_lock);
@@ -110,23 +112,24 @@ void Members::tell(const Notice& notice) const {
     if (!is_here(member)) remotes_->tell(rank(member), notice);
 }
 
-Notice Members::call_notice(uint32_t call, const Announcement& announcement, bool asks) const {
+Notice Members::call_notice(const ToldCall& said, bool asks) const {
   Notice told = notice(NoticeHead::Kind::announced);
   told.head.asks = asks;
-  const ToldCall said{word(me(), call), announcement};
   told.add(&said, sizeof(said));
   const std::string doing = occupation(me());
   told.add(doing.data(), doing.size());
   return told;
 }
 
-void Members::tell_call(uint32_t call, const Announcement& announcement) { tell(call_notice(call, announcement, true)); }
+void Members::tell_call(uint32_t call, const Announcement& announcement) { tell(call_notice({word(me(), call), announcement}, true)); }
 
 void Members::ask_about(uint32_t call, int member, const Announcement& announcement) {
-  remotes_->tell(rank(member), call_notice(call, announcement, true));
+  remotes_->tell(rank(member), call_notice({word(me(), call), announcement}, true));
 }
 
-// The answer is about the same call, if this rank has announced it.
+void Members::ask_occupation(int member) { remotes_->tell(rank(member), call_notice({}, true)); }
+
+// The answer is about the same call, if there was one and this rank has announced it.
 void Members::told_call(int member, const Notice& notice) {
   ToldCall told;
   if (!notice.read(told)) return;
@@ -142,11 +145,10 @@ void Members::told_call(int member, const Notice& notice) {
   Notice answer;
   {
     std::lock_guard lock(told_mutex_);  // this rank's own cell is written under it, too
-    const bool announced = call_of(this->word(me(), call)) == call;
-    Announcement mine;
-    if (announced) std::memcpy(static_cast<void*>(&mine), lanes_.cell(me(), call).bytes, sizeof(mine));
-    answer = call_notice(call, mine, false);
-    if (!announced) std::memset(answer.body.data(), 0, sizeof(told.word));
+    ToldCall mine{word(me(), call), {}};
+    if (told.word == 0 || call_of(mine.word) != call) mine.word = 0;
+    if (mine.word != 0) std::memcpy(static_cast<void*>(&mine.announcement), lanes_.cell(me(), call).bytes, sizeof(mine.announcement));
+    answer = call_notice(mine, false);
   }
   remotes_->tell(rank(member), answer);
 }

@@ -43,6 +43,7 @@ class Members {
   bool span_hosts() const { return lanes_.spans_hosts(); }
   int pid(int member) const { return lanes_.member(member).pid; }
   std::string occupation(int member) const;  // in which call it has been waiting for a while, or gave up; "": in none. Any thread.
+  uint64_t times_heard(int member) const;    // how often it has said so, of one on another host; what it said is then known. Any thread.
 
   // Sleeping and waking. A bed is shared where one word releases the whole group.
   Bed bed(bool shared = false, Alarm* alarm = nullptr) const {
@@ -66,6 +67,7 @@ class Members {
   // To members on other hosts, whom words do not reach: which call this rank is in, and that it wants to know the same of them.
   void tell_call(uint32_t call, const Announcement& announcement);
   void ask_about(uint32_t call, int member, const Announcement& announcement);
+  void ask_occupation(int member);  // whatever call it is in; takes no part in this rank's. Any thread.
 
   // How far each has come.
   void finish(uint32_t call) { lanes_.mine().finished.store(call, std::memory_order_release); }
@@ -108,7 +110,7 @@ class Members {
   int rank(int member) const { return lanes_.member(member).rank; }
   void tell(const Notice& notice) const;  // to all members on other hosts
   Notice notice(NoticeHead::Kind kind) const;
-  Notice call_notice(uint32_t call, const Announcement& announcement, bool asks) const;
+  Notice call_notice(const ToldCall& said, bool asks) const;
   void revoke_here(const Status& fault);
 
   Lanes lanes_;

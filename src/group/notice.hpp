@@ -43,7 +43,7 @@ struct ToldEntry {
 };
 
 struct ToldCall {
-  uint64_t word = 0;  // 0: the teller is not in the call that it was asked about
+  uint64_t word = 0;  // 0: the teller is not in the call that it was asked about, or speaks of none
   Announcement announcement;
 };
 

@@ -62,10 +62,11 @@ std::string situation_text(const Query& query) {
   return text;
 }
 
-std::string tiles_text(const Plan& plan) {
+std::string tiles_text(const Plan& plan, int widened) {
   const int slots = plan.schedule->stage_slots;
-  if (slots == 0) return "tiles:      none: nothing is staged, and everything goes in one piece\n";
   const std::string size = readable_size(plan.tile_bytes);
+  if (slots == 0 && widened > 1 && plan.schedule->partials) return fmt::format("tiles:      {} of a chunk, one at a time: partials take memory\n", size);
+  if (slots == 0) return "tiles:      none: nothing is staged, and everything goes in one piece\n";
   return fmt::format("tiles:      {} slot{} of {}, {} in flight\n", slots, slots == 1 ? "" : "s", size, plan.window);
 }
 
@@ -111,7 +112,7 @@ Result<std::string> explain(const ExplainRequest& request) {
 
   std::string text = fmt::format("{}\n\nchoice:     {}\nwhy:        {}\nit does:    {}\n", situation_text(query),
                                  algorithm.name, plan.why, algorithm.sentence);
-  if (plan.schedule) text += tiles_text(plan);
+  if (plan.schedule) text += tiles_text(plan, request.widened);
   text += fmt::format("predicted:  {}\n", predicted(algorithm, request));
   text += steps_text(algorithm, query);
   text += alternatives_text(algorithm, request);

@@ -147,9 +147,11 @@ std::shared_ptr<const Schedule> Planner::schedule_for(const Algorithm& algorithm
 }
 
 int64_t Planner::tile_bytes_for(const Schedule& schedule, const Query& query) const {
-  if (schedule.stage_slots == 0) return unlimited;
+  const bool stages = schedule.stage_slots > 0;
   const int64_t chosen = rules_.tile_bytes > 0 ? round_up(rules_.tile_bytes, cache_line_bytes)
-                                               : tiling_for(query.crowded, schedule.stage_slots).slot_bytes;
+                         : stages              ? tiling_for(query.crowded, schedule.stage_slots).slot_bytes
+                                               : partials_tile_bytes;
+  if (!stages) return chosen;
   const int64_t room = query.set_bytes / schedule.stage_slots / cache_line_bytes * cache_line_bytes;
   CHECK(room > 0);
   return std::min(chosen, room);

@@ -21,7 +21,7 @@ struct Plan {
   const Algorithm* algorithm = nullptr;      // never null in a plan that was returned
   std::shared_ptr<const Schedule> schedule;  // null on the hand-written paths
   Path path = Path::schedule;
-  int64_t tile_bytes = 0;  // of one slot; 0 on the hand-written paths
+  int64_t tile_bytes = 0;  // of one slot; where nothing is staged, of a chunk that has partials; 0 on the hand-written paths
   int window = 1;          // tiles in flight
   std::string_view why;    // the rule's reason, or the override as it was written
   uint32_t agreement = 0;  // a hash of algorithm, tiling, hosts and the order that was asked for

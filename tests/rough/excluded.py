@@ -105,6 +105,7 @@ ROWS = (
         "sixteen ranks as threads of one process share its 256 descriptors, and need more"),
     row("^d$", "c_api_test", "TheCHeader.does_what_it_says_from_c_on_every_number_of_ranks", "its ranks say on standard output what held"),
     row("^d$", "deadline_test", "Deadline.a_straggler_is_named_in_a_warning_before_the_deadline", "reads the warning from standard error"),
+    row("^d$", "letters_hosts_test", "*/LettersInVain.say_it_in_a_warning_before_the_deadline/*", "reads the warning from standard error"),
     row("^f$", "run_test", "Run.a_reader_that_has_gone_ends_the_ranks", "SIGPIPE is ignored, and so it does not end them"),
     row("^f$", "run_failure_test", "RunSignals.*", "SIGINT is ignored, and a shell cannot trap a signal that it finds ignored"),
 )

@@ -11,10 +11,10 @@ namespace unisono::testing {
 
 class RunMember {
  public:
-  RunMember(Machine& machine, int rank)
+  RunMember(Machine& machine, int rank, const Ways& ways = {})
       : rank_(rank),
         lanes_(machine.layout, rank, machine.neighbours()),
-        router_(lanes_, *machine.arenas[static_cast<size_t>(rank)], LinkUse::steps),
+        router_(lanes_, *machine.arenas[static_cast<size_t>(rank)], LinkUse::steps, ways),
         run_(lanes_, router_, *machine.arenas[static_cast<size_t>(rank)]) {
     lanes_.find(machine.offsets);
   }
@@ -27,6 +27,7 @@ class RunMember {
   }
   bool is_done() const { return done_; }
   const Run& run() const { return run_; }
+  void drop_private_memory() { run_.drop_private_memory(); }
 
  protected:
   // 64 bytes of a chunk in a tile, two in flight. Both stay where they are until the call is done.
