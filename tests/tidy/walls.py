@@ -6,14 +6,15 @@ from fnmatch import fnmatch
 LAYERS = {
     "base": (),
     "kernels": ("base",),
-    "transport": ("base",),
+    "trust": ("base",),
+    "transport": ("base", "trust"),
     "schedule": ("base",),
-    "rendezvous": ("base", "transport"),
+    "rendezvous": ("base", "transport", "trust"),
     "algorithms": ("base", "schedule"),
     "simulation": ("base", "schedule", "algorithms"),
     "engine": ("base", "schedule", "transport", "kernels"),
     "planner": ("base", "schedule", "algorithms"),
-    "group": ("base", "schedule", "transport", "kernels", "rendezvous", "engine", "planner"),
+    "group": ("base", "schedule", "transport", "trust", "kernels", "rendezvous", "engine", "planner"),
     "dialects": ("base", "group"),
 }
 
