@@ -96,5 +96,22 @@ TEST(Settings, come_from_the_environment_of_the_process) {
   unsetenv("UNISONO_TEST_ONLY");
 }
 
+TEST(Settings, list_the_variables_of_the_secret_and_neither_keep_nor_show_it) {
+  const std::string canary(64, 'c');
+  for (const char* variable : {"UNISONO_SECRET", "UNISONO_SECRET_FILE", "UNISONO_SECRET_FD"}) {
+    const Settings settings = read({{variable, canary}});
+    EXPECT_TRUE(described(settings).contains(variable));
+    for (const SettingText& text : describe(settings)) EXPECT_EQ(text.value, text.default_value) << text.variable;
+  }
+  for (const char* variable : {"UNISONO_SECRET", "UNISONO_SECRET_FD"}) {
+    ASSERT_EQ(setenv(variable, canary.c_str(), 1), 0);
+    EXPECT_FALSE(process_environment().contains(variable));
+    unsetenv(variable);
+  }
+  ASSERT_EQ(setenv("UNISONO_SECRET_FILE", "/a/path", 1), 0);
+  EXPECT_EQ(process_environment()["UNISONO_SECRET_FILE"], "/a/path");
+  unsetenv("UNISONO_SECRET_FILE");
+}
+
 }  // namespace
 }  // namespace unisono

@@ -1,5 +1,6 @@
 // Everything a user can set without changing a program: one struct, filled in one place, printed by
-// `unisono settings`. The table in src/base/settings.cpp has a row a field: variable, default, sentence.
+// `unisono settings`. The table in src/base/settings.cpp has a row a field: variable, default, sentence. The variables
+// of the job secret have rows as well, without a field: a secret is neither kept nor shown here.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,8 @@ struct SettingText {
   std::string variable, value, default_value, sentence;
 };
 
-Environment process_environment();                         // the only place that reads the environment
+// The only function that reads the environment. UNISONO_SECRET and UNISONO_SECRET_FD are left out.
+Environment process_environment();
 Result<Settings> settings_from(const Environment& environment);  // InitError naming variable and value
 std::vector<SettingText> describe(const Settings& settings);
 

@@ -1,11 +1,10 @@
-// The one table of settings and the one place that reads the environment.
+// The one table of settings. The environment is read in environment.cpp.
 #include "unisono/settings.hpp"
 
 #include <charconv>
 #include <functional>
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include "base/check.hpp"
 #include "base/sizes.hpp"
@@ -95,6 +94,12 @@ Row text(std::string_view variable, std::string Settings::*field, std::string_vi
           [field](const Settings& settings) { return settings.*field; }};
 }
 
+// How a secret is handed over is listed, and neither read, kept nor shown here: see src/trust/secret.hpp.
+Row of_the_secret(std::string_view variable, std::string_view sentence) {
+  return {variable, "", sentence, [](Settings&, std::string_view) { return true; },
+          [](const Settings&) { return std::string("not shown"); }};
+}
+
 const std::vector<Row>& rows() {
   static const std::vector<Row> table = {
       deadline("UNISONO_TIMEOUT", &Settings::timeout_s, "seconds until a call gives up and says who is missing"),
@@ -119,21 +124,15 @@ const std::vector<Row>& rows() {
            "tests only: what channels move bytes with: rings, sockets (plain, on the loopback interface), rough:SEED"),
       text("UNISONO_FAULT", &Settings::fault, "builds with fault points only: point:hit[:rank] kills the process there"),
       text("UNISONO_JOB", &Settings::job, "the job's name, where no launcher gives one"),
+      of_the_secret("UNISONO_SECRET_FD", "the job secret: an inherited descriptor to read it from; looked for in this order, then in "
+                                         "~/.config/unisono/secret; see `unisono secret check`"),
+      of_the_secret("UNISONO_SECRET_FILE", "the job secret: a file of yours with mode 0600, as `unisono secret new` makes it"),
+      of_the_secret("UNISONO_SECRET", "the job secret itself, 64 hexadecimal digits; a file is safer"),
   };
   return table;
 }
 
 }  // namespace
-
-Environment process_environment() {
-  Environment environment;
-  for (char** entry = environ; entry && *entry; ++entry) {
-    std::string_view text(*entry);
-    size_t equals = text.find('=');
-    if (equals != std::string_view::npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return environment;
-}
 
 Result<Settings> settings_from(const Environment& environment) {
   Settings settings;

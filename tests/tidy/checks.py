@@ -12,7 +12,7 @@ C_HEADER = "include/unisono/unisono.h"
 C_FUNCTIONS = "src/dialects/c_"
 MACRO_PLACES = ("src/kernels/", "python/", "torch_backend/")  # dependencies that work by macros live here
 LIBRARY = ("src/", "include/", "tools/")
-ENVIRONMENT_READER = "src/base/settings.cpp"
+ENVIRONMENT_READER = "src/base/environment.cpp"
 DTYPE_SWITCHES = "src/kernels/"
 
 # Files that may hold mutable globals → why.
@@ -20,6 +20,7 @@ GLOBALS = {
     "src/dialects/default_world.cpp": "the default World",
     "src/dialects/c_api.cpp": "what C has no object for: a thread's last error and deadline, made ops, shared memory",
     "src/transport/arena.cpp": "which memory this process has mapped: ranks that are its threads share the mappings",
+    "src/trust/secret.cpp": "the secret that this process was handed: descriptor and variable can be read only once",
     "src/base/interrupt.cpp": "whom to ask whether a thread that waits was interrupted: signals concern the process",
     "src/kernels/highway.cpp": "which instruction set the kernels use, where Highway looks it up",
     "src/base/fault_point.cpp": "where this process is to die; used by test builds only",

@@ -212,7 +212,7 @@ std::atomic_thread_fence(std::memory_order_acquire);  //!
 """,
     },
     checks.check_environment: {
-        "src/base/settings.cpp": 'auto home = getenv("HOME");\n',
+        "src/base/environment.cpp": 'auto home = getenv("HOME");\n',
         "src/group/group.cpp": """
 auto home = std::getenv("HOME");  //!
 extern char** environ;            //!

@@ -22,6 +22,7 @@
 #include "tools/run/rank.hpp"
 #include "tools/run/rank_environment.hpp"
 #include "tools/run/signals.hpp"
+#include "trust/secret.hpp"
 
 namespace unisono::tools {
 namespace {
@@ -37,6 +38,7 @@ class Launcher {
 
  private:
   Status open();
+  Status open_secret();
   int start_ranks();
   int start_rank(int number, const Job& job);
 
@@ -64,6 +66,7 @@ class Launcher {
   const RunOptions& options_;
   std::unique_ptr<Signals> signals_;
   Input input_;
+  Descriptor secret_;  // what ranks read the job secret from, unless they find it by themselves
   Sink out_{STDOUT_FILENO}, err_{STDERR_FILENO};
   Sink& errors_ = are_same_file(STDOUT_FILENO, STDERR_FILENO) ? out_ : err_;  // so that lines do not mix in a file
   std::deque<Rank> ranks_;
@@ -121,7 +124,17 @@ Status Launcher::open() {
   Result<std::unique_ptr<Signals>> signals = Signals::open();
   RETURN_IF_ERROR(signals.status());
   signals_ = std::move(*signals);
+  RETURN_IF_ERROR(open_secret());
   return input_.open();
+}
+
+// Never through the environment: it is taken out of ours, and any process of this user could read it in theirs.
+Status Launcher::open_secret() {
+  Result<std::optional<Secret>> secret = secret_to_hand_on();
+  if (!secret.ok() || !*secret) return secret.status();
+  Result<Descriptor> descriptor = secret_descriptor(**secret);
+  if (descriptor.ok()) secret_ = std::move(*descriptor);
+  return descriptor.status();
 }
 
 int Launcher::start_ranks() {
@@ -138,8 +151,12 @@ int Launcher::start_rank(int number, const Job& job) {
     const size_t equals = setting.find('=');
     environment[setting.substr(0, equals)] = setting.substr(equals + 1);
   }
-  Result<Process> started =
-      start({.command = options_.command, .environment = environment, .input = input_.of_rank(number)}, *signals_);
+  if (secret_) environment["UNISONO_SECRET_FD"] = std::to_string(secret_.number());
+  Result<Process> started = start({.command = options_.command,
+                                   .environment = environment,
+                                   .input = input_.of_rank(number),
+                                   .secret = secret_.number()},
+                                  *signals_);
   if (!started.ok()) {
     say(fmt::format("cannot start rank {}: {}", number, started.status().message()));
     return 1;

@@ -33,7 +33,7 @@ Result<Pipe> open_pipe() {
 struct ChildPlan {
   std::vector<std::string> texts;  // what the pointers below point into
   std::vector<char*> arguments, variables;
-  int input, output, error, report;
+  int input, secret, output, error, report;
   pid_t launcher;
 };
 
@@ -42,6 +42,7 @@ ChildPlan plan_for(const Program& program) {
                  .arguments = {},
                  .variables = {},
                  .input = program.input,
+                 .secret = program.secret,
                  .output = -1,
                  .error = -1,
                  .report = -1,
@@ -64,6 +65,7 @@ ChildPlan plan_for(const Program& program) {
   ::dup2(plan.input, STDIN_FILENO);
   ::dup2(plan.output, STDOUT_FILENO);
   ::dup2(plan.error, STDERR_FILENO);
+  if (plan.secret >= 0) ::fcntl(plan.secret, F_SETFD, 0);
   signals.give_back_to_child();
   ::execvpe(plan.arguments[0], plan.arguments.data(), plan.variables.data());
   const int reason = errno;

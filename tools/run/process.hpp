@@ -16,7 +16,8 @@ namespace unisono::tools {
 struct Program {
   const std::vector<std::string>& command;
   Environment environment;
-  int input = 0;  // the descriptor that becomes its standard input
+  int input = 0;    // the descriptor that becomes its standard input
+  int secret = -1;  // the descriptor that it inherits under the same number, if any
 };
 
 struct Process {
