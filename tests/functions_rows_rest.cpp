@@ -26,6 +26,9 @@ constexpr FunctionRow of_store[] = {
     {"PrefixStore::underlying_store", "", "store_test", local},
     {"FileStore", "path, world_size", "file_store_test", sync},
     {"FileStore::path", "", "file_store_test", local},
+    {"TCPStore", "host, port, options", "tcp_store_test", sync},
+    {"TCPStore::host", "", "tcp_store_test", local},
+    {"TCPStore::port", "", "tcp_store_test", local},
 };
 
 constexpr FunctionRow of_work[] = {

@@ -125,7 +125,7 @@ constexpr WantedRow numbers[] = {
 };
 
 constexpr WantedRow stores[] = {
-    {"TCPStore", none, machines, none, machines},
+    {"TCPStore", none, "TCPStore, TCPStore::host, TCPStore::port", none, cpp},
     {"FileStore", none, "FileStore, FileStore::path", none, cpp},
     {"HashStore", none, "HashStore", none, cpp},
     {"PrefixStore", none, "PrefixStore, PrefixStore::underlying_store", none, cpp},

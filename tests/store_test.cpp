@@ -1,4 +1,5 @@
-// What every store does, on each kind of store. Faults of the file: file_store_test.cpp; joining: join_store_test.cpp.
+// What every store does, on each kind of store. Faults of the file: file_store_test.cpp; of the network: tcp_store_test.cpp; joining:
+// join_store_test.cpp.
 #include "unisono/store.hpp"
 
 #include <fmt/format.h>
@@ -19,6 +20,7 @@ using distributed::FileStore;
 using distributed::HashStore;
 using distributed::PrefixStore;
 using distributed::Store;
+using distributed::TCPStore;
 
 struct StoreKind {
   const char* name;
@@ -27,6 +29,15 @@ struct StoreKind {
 
 std::shared_ptr<Store> over_file(const FileTree& tree) { return std::make_shared<FileStore>(tree.root() + "store", 1); }
 
+std::shared_ptr<Store> over_tcp(const FileTree&) { return std::make_shared<TCPStore>("127.0.0.1", 0, distributed::TCPStoreOptions{.is_master = true}); }
+
+// A user that is not the master, which it keeps alive.
+std::shared_ptr<Store> over_tcp_to_another(const FileTree& tree) {
+  auto master = std::static_pointer_cast<TCPStore>(over_tcp(tree));
+  auto user = std::make_shared<TCPStore>("127.0.0.1", master->port());
+  return {user.get(), [user, master](Store*) {}};
+}
+
 const StoreKind kinds[] = {
     {"hash", [](const FileTree&) -> std::shared_ptr<Store> { return std::make_shared<HashStore>(); }},
     {"prefix", [](const FileTree&) -> std::shared_ptr<Store> { return std::make_shared<PrefixStore>("part", std::make_shared<HashStore>()); }},
@@ -34,6 +45,9 @@ const StoreKind kinds[] = {
     {"nested_prefixes_of_file", [](const FileTree& tree) -> std::shared_ptr<Store> {
        return std::make_shared<PrefixStore>("inner", std::make_shared<PrefixStore>("outer", over_file(tree)));
      }},
+    {"tcp", over_tcp},
+    {"tcp_to_another", over_tcp_to_another},
+    {"prefix_of_tcp", [](const FileTree& tree) -> std::shared_ptr<Store> { return std::make_shared<PrefixStore>("part", over_tcp(tree)); }},
 };
 
 class Stores : public ::testing::TestWithParam<StoreKind> {

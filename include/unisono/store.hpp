@@ -19,6 +19,7 @@
 
 namespace unisono {
 class FileLog;
+struct TcpStoreMaker;
 }
 
 #pragma GCC visibility push(default)
@@ -131,6 +132,34 @@ class FileStore : public Store {
  private:
   std::unique_ptr<FileLog> log_;
   int world_size_;
+};
+
+struct TCPStoreOptions {
+  std::optional<int> world_size = {};  // how many users there will be, where that is known
+  bool is_master = false;              // this user serves the keys, too, for as long as it lives
+  double timeout_s = 300;              // of connecting, and from then on timeout()
+  bool wait_for_workers = false;       // the master returns once `world_size` users have connected, itself among them
+  std::string job = "store";           // who has another job is refused, with the same secret, too
+};
+
+// For the processes of many machines: one of them, the master, keeps the keys and listens; all speak TLS 1.3 with it, by the job's secret.
+// Lost when the master is gone: StoreLostError. Bounds, faults and where the secret comes from: docs/stores.md.
+class TCPStore : public Store {
+ public:
+  // The host is an address or a name; the master listens at exactly that address, at a free port for 0. Others wait for the master to come.
+  // TimeoutError: it did not. AuthError: no secret, or another one, or another job. InitError: the master cannot listen there.
+  TCPStore(const std::string& host, int port, const TCPStoreOptions& options = {});
+  ~TCPStore() override;
+  const std::string& host() const;  // as it was given
+  int port() const;
+  Result<std::vector<StoreAnswer>> perform(const std::vector<StoreRequest>& requests) override;
+  Result<std::vector<std::string>> await_values(const std::vector<std::string>& keys, double timeout_s) override;
+
+ private:
+  friend struct unisono::TcpStoreMaker;
+  struct Parts;
+  explicit TCPStore(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace unisono::distributed

@@ -6,8 +6,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include <csignal>
-
+#include "base/all_signals_blocked.hpp"
 #include "base/check.hpp"
 #include "base/cores.hpp"
 #include "base/hash.hpp"
@@ -16,23 +15,6 @@
 #include "transport/peer_memory.hpp"
 
 namespace unisono {
-namespace {
-
-class AllSignalsBlocked {
- public:
-  AllSignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~AllSignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
-
-}  // namespace
 
 World::World(WorldOptions options)
     : options_(std::move(options)), log_(options_.settings.log, options_.rank) {}

@@ -86,15 +86,18 @@ std::optional<std::vector<std::string>> values_of(const std::vector<std::string>
   return values;
 }
 
+Status missing_keys(const std::vector<std::string>& missing, size_t asked_for, double timeout_s) {
+  std::vector<std::string> shown;
+  for (size_t index = 0; index < missing.size() && index < shown_keys; ++index) shown.push_back(fmt::format("\"{}\"", missing[index]));
+  return {ErrorCode::timeout, fmt::format("waited {} s for {} of {} keys that nobody has set: {}{}", timeout_s, missing.size(), asked_for,
+                                          fmt::join(shown, ", "), missing.size() > shown_keys ? ", …" : "")};
+}
+
 Status missing_keys(const std::vector<std::string>& keys, const StoreContents& contents, double timeout_s) {
   std::vector<std::string> missing;
-  size_t count = 0;
-  for (const std::string& key : keys) {
-    if (contents.values.contains(key) || ++count > shown_keys) continue;
-    missing.push_back(fmt::format("\"{}\"", key));
-  }
-  return {ErrorCode::timeout, fmt::format("waited {} s for {} of {} keys that nobody has set: {}{}", timeout_s, count,
-                                          keys.size(), fmt::join(missing, ", "), count > shown_keys ? ", …" : "")};
+  for (const std::string& key : keys)
+    if (!contents.values.contains(key)) missing.push_back(key);
+  return missing_keys(missing, keys.size(), timeout_s);
 }
 
 Status interrupted_while_waiting(const std::vector<std::string>& keys) {

@@ -45,7 +45,8 @@ void enact(const StoreEdit& edit, StoreContents& contents);
 
 // All values, or nothing where a key is missing.
 std::optional<std::vector<std::string>> values_of(const std::vector<std::string>& keys, const StoreContents& contents);
-// TimeoutError that names the missing keys.
+// TimeoutError that names the missing keys, of so many that were asked for.
+Status missing_keys(const std::vector<std::string>& missing, size_t asked_for, double timeout_s);
 Status missing_keys(const std::vector<std::string>& keys, const StoreContents& contents, double timeout_s);
 Status interrupted_while_waiting(const std::vector<std::string>& keys);
 

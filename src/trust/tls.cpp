@@ -17,41 +17,8 @@ namespace {
 
 constexpr std::string_view identity_begins = "unisono/1 ";
 constexpr size_t most_identity_bytes = 128;
+constexpr int64_t most_opening_bytes = 64 << 10;
 constexpr unsigned char suite[] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256, in its two bytes
-
-// OpenSSL's own socket functions raise SIGPIPE.
-int socket_of(BIO* bio) { return static_cast<int>(reinterpret_cast<intptr_t>(BIO_get_data(bio))); }
-
-int moved(BIO* bio, ssize_t count, int retry) {
-  BIO_clear_retry_flags(bio);
-  if (count < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOTCONN)) BIO_set_flags(bio, retry | BIO_FLAGS_SHOULD_RETRY);
-  return static_cast<int>(count);
-}
-
-int send_bytes(BIO* bio, const char* bytes, int count) {
-  return moved(bio, send(socket_of(bio), bytes, static_cast<size_t>(count), MSG_NOSIGNAL), BIO_FLAGS_WRITE);
-}
-
-int receive_bytes(BIO* bio, char* target, int count) {
-  return moved(bio, recv(socket_of(bio), target, static_cast<size_t>(count), 0), BIO_FLAGS_READ);
-}
-
-long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
-
-BIO* bio_of(int socket) {
-  static BIO_METHOD* const method = [] {
-    BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "a socket without SIGPIPE");
-    BIO_meth_set_write(made, send_bytes);
-    BIO_meth_set_read(made, receive_bytes);
-    BIO_meth_set_ctrl(made, control);
-    return made;
-  }();
-  BIO* bio = BIO_new(method);
-  if (!bio) throw std::bad_alloc();
-  BIO_set_data(bio, reinterpret_cast<void*>(static_cast<intptr_t>(socket)));
-  BIO_set_init(bio, 1);
-  return bio;
-}
 
 std::string identity_of(std::string_view job_id, const TlsEnds& ends) { return fmt::format("{}{} {} {}", identity_begins, job_id, ends.from, ends.to); }
 
@@ -113,6 +80,50 @@ struct TlsCallbacks {
   }
 };
 
+// The socket as OpenSSL sees it: its own functions raise SIGPIPE, and take whatever comes.
+struct TlsSocket {
+  static Tls& of(BIO* bio) { return *static_cast<Tls*>(BIO_get_data(bio)); }
+
+  static int moved(BIO* bio, ssize_t count, int retry) {
+    BIO_clear_retry_flags(bio);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOTCONN)) BIO_set_flags(bio, retry | BIO_FLAGS_SHOULD_RETRY);
+    return static_cast<int>(count);
+  }
+
+  static int send_bytes(BIO* bio, const char* bytes, int count) {
+    return moved(bio, send(of(bio).socket_, bytes, static_cast<size_t>(count), MSG_NOSIGNAL), BIO_FLAGS_WRITE);
+  }
+
+  static int receive_bytes(BIO* bio, char* target, int count) {
+    Tls& tls = of(bio);
+    const bool opening = !tls.ssl_ || SSL_is_init_finished(tls.ssl_.get()) == 0;
+    if (opening && tls.received_bytes_ > most_opening_bytes) {
+      tls.unknown_ = {ErrorCode::auth, "it sends more than it takes to shake hands"};
+      return moved(bio, 0, BIO_FLAGS_READ);
+    }
+    const ssize_t received = recv(tls.socket_, target, static_cast<size_t>(count), 0);
+    if (opening && received > 0) tls.received_bytes_ += received;
+    return moved(bio, received, BIO_FLAGS_READ);
+  }
+
+  static long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+
+  static BIO* make(Tls& tls) {
+    static BIO_METHOD* const method = [] {
+      BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "a socket without SIGPIPE");
+      BIO_meth_set_write(made, send_bytes);
+      BIO_meth_set_read(made, receive_bytes);
+      BIO_meth_set_ctrl(made, control);
+      return made;
+    }();
+    BIO* bio = BIO_new(method);
+    if (!bio) throw std::bad_alloc();
+    BIO_set_data(bio, &tls);
+    BIO_set_init(bio, 1);
+    return bio;
+  }
+};
+
 ssl_ctx_st* make_tls_context() {
   std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_method()), SSL_CTX_free);
   if (!context || SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) != 1 ||
@@ -120,7 +131,7 @@ ssl_ctx_st* make_tls_context() {
     return nullptr;
   SSL_CTX_set_num_tickets(context.get(), 0);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
-  SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_read_ahead(context.get(), 0);  // what follows TLS is not its to read
   SSL_CTX_set_psk_use_session_callback(context.get(), TlsCallbacks::show);
   SSL_CTX_set_psk_find_session_callback(context.get(), TlsCallbacks::find);
@@ -130,9 +141,9 @@ ssl_ctx_st* make_tls_context() {
 void Tls::Free::operator()(ssl_st* ssl) const { SSL_free(ssl); }
 
 Tls::Tls(std::shared_ptr<const Trust> trust, int socket, Role role, TlsEnds ends)
-    : trust_(std::move(trust)), role_(role), ends_(ends), identity_(identity_of(trust_->job_id(), ends)), ssl_(SSL_new(trust_->context())) {
+    : trust_(std::move(trust)), role_(role), ends_(ends), identity_(identity_of(trust_->job_id(), ends)), socket_(socket), ssl_(SSL_new(trust_->context())) {
   if (!ssl_) throw std::bad_alloc();
-  BIO* bio = bio_of(socket);
+  BIO* bio = TlsSocket::make(*this);
   SSL_set_bio(ssl_.get(), bio, bio);
   SSL_set_app_data(ssl_.get(), this);
   role == Role::connects ? SSL_set_connect_state(ssl_.get()) : SSL_set_accept_state(ssl_.get());

@@ -5,6 +5,8 @@
 //   After leave() the connection carries plain bytes. Nobody sends such a byte before both have said, and heard, that TLS is over; and TLS
 //   reads no byte further than its own last record, so that none gets lost.
 //
+//   Until hands are shaken it takes at most 64 KiB: whoever sends more is a stranger who wants memory.
+//
 // Used by one thread at a time.
 #pragma once
 
@@ -47,6 +49,7 @@ class Tls {
 
  private:
   friend struct TlsCallbacks;
+  friend struct TlsSocket;
   struct Free {
     void operator()(ssl_st* ssl) const;
   };
@@ -58,6 +61,8 @@ class Tls {
   TlsEnds ends_;
   std::string identity_;     // as the connector shows it
   Status unknown_;           // why an identity was not accepted
+  int socket_;
+  int64_t received_bytes_ = 0;  // until hands were shaken
   std::unique_ptr<ssl_st, Free> ssl_;
   bool wants_to_write_ = false, ended_ = false, said_end_ = false;
   Status state_;

@@ -22,6 +22,8 @@ LAYERS = {
 LIBRARIES = {
     "hwy/*": ("src/kernels/",),
     "openssl/*": ("src/trust/", "tests/tls_test.cpp"),
+    "asio/*": ("src/rendezvous/store_session", "src/rendezvous/store_server.cpp"),
+    "asio.hpp": (),
     "CLI/*": ("tools/",),
     "gtest/*": ("tests/",),
     "gmock/*": ("tests/",),

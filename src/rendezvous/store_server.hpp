@@ -1,0 +1,44 @@
+// The server of a TCPStore: a thread that listens at exactly one address and keeps the keys. Who may connect is decided by TLS.
+//
+// Strangers, who have not shown the job's secret and said who they are, have five seconds for that, and there are at most 64 of them: when one
+// more comes, first those go that have not even named this job, then those of the network that most of them come from. Where descriptors
+// run out, whoever comes waits in the kernel's line until one is free.
+//
+// Order: nothing is shared with the thread but a count under a lock; all else is its own from the moment it starts until it has ended.
+#pragma once
+
+#include <memory>
+
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "rendezvous/store_address.hpp"
+#include "rendezvous/store_table.hpp"
+#include "trust/trust.hpp"
+
+namespace unisono {
+
+struct StoreServerOptions {
+  std::vector<StoreAddress> addresses;  // the first that can be listened at
+  std::shared_ptr<const Trust> trust;
+  Log log = {};
+  StoreCaps caps = {};
+  double stranger_s = 5;
+  size_t queued_bytes = 64_MiB;  // of answers that a client does not take
+};
+
+class StoreServer {
+ public:
+  static Result<std::unique_ptr<StoreServer>> start(StoreServerOptions options);  // InitError: none can be listened at
+  StoreServer(const StoreServer&) = delete;
+  ~StoreServer();  // ends all connections
+
+  const StoreAddress& address() const;
+  Status await_users(int count, const Deadline& deadline, double timeout_s);  // until so many have connected; the number is for the error
+
+ private:
+  struct Hall;
+  explicit StoreServer(std::unique_ptr<Hall> hall);
+  std::unique_ptr<Hall> hall_;
+};
+
+}  // namespace unisono

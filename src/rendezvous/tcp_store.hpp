@@ -1,0 +1,31 @@
+// Making a TCPStore with what only the library and its tests can give. See unisono/store.hpp.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "rendezvous/store_server.hpp"
+#include "trust/tls.hpp"
+#include "unisono/store.hpp"
+
+namespace unisono {
+
+struct TcpStoreRequest {
+  std::string host = {};
+  int port = 0;
+  distributed::TCPStoreOptions options = {};
+  std::shared_ptr<const Trust> trust = {};  // null: by the job's secret, see store_trust.hpp
+  int rank = TlsEnds::client;               // by which the server knows the client
+  StoreCaps caps = {};                      // of the master
+  double stranger_s = 5;                    // likewise
+  size_t queued_bytes = 64_MiB;             // likewise
+};
+
+struct TcpStoreMaker {
+  static Result<std::shared_ptr<distributed::TCPStore>> make(const TcpStoreRequest& request);
+  static Result<std::unique_ptr<distributed::TCPStore::Parts>> parts(const TcpStoreRequest& request);
+};
+
+inline Result<std::shared_ptr<distributed::TCPStore>> make_tcp_store(const TcpStoreRequest& request) { return TcpStoreMaker::make(request); }
+
+}  // namespace unisono

@@ -1,0 +1,347 @@
+// A TCPStore between processes and threads: where it listens, and what its users hear when the master is late, stopped, killed, replaced or full.
+// Who has no secret: tcp_strangers_test.cpp. What every store does: store_test.cpp.
+#include "rendezvous/tcp_store.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <thread>
+
+#include "tests/support/expect_error.hpp"
+#include "tests/support/outcomes.hpp"
+#include "tests/support/raw_store_client.hpp"
+
+namespace unisono::testing {
+namespace {
+
+using distributed::StoreRequest;
+
+double seconds_since(int64_t started_ns) { return static_cast<double>(now_ns() - started_ns) / 1e9; }
+
+// A master in a process of its own, to be stopped and killed.
+class MasterProcess {
+ public:
+  MasterProcess() : ports_(1), children_(1, [this](int) {
+    const auto store = master();
+    ports_[0] = store->port();
+    for (;;) pause();
+  }) {
+    EXPECT_TRUE(await([this] { return ports_[0] != 0; }));
+  }
+  int port() const { return ports_[0]; }
+  void kill() { children_.kill(0); }
+  void stop() {
+    children_.signal(0, SIGSTOP);
+    children_.await_stopped(0);
+  }
+  void go_on() { children_.signal(0, SIGCONT); }
+
+ private:
+  mutable SharedArray<std::atomic<int>> ports_;
+  Children children_;
+};
+
+// Runs the call in a thread, and the rest once that thread waits in it.
+void while_waiting(const std::function<void()>& call, const std::function<void()>& meanwhile) {
+  std::atomic<pid_t> inside{0};
+  std::thread waiter([&] {
+    inside = gettid();
+    call();
+  });
+  EXPECT_TRUE(await([&] { return inside != 0; }) && await_asleep(getpid(), inside));
+  meanwhile();
+  waiter.join();
+}
+
+// The addresses that somebody listens at with that port, as the kernel writes them.
+std::vector<std::string> listeners_at(int port) {
+  std::vector<std::string> all;
+  const std::string wanted = fmt::format(":{:04X}", port);
+  for (const char* file : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
+    std::ifstream lines(file);
+    for (std::string line, number, local, remote, state; std::getline(lines, line);)
+      if (std::istringstream(line) >> number >> local >> remote >> state && state == "0A" && local.ends_with(wanted)) all.push_back(local.substr(0, local.find(':')));
+  }
+  return all;
+}
+
+TEST(TCPStores, listen_at_exactly_the_address_that_was_given) {
+  const auto one = master();
+  EXPECT_EQ(listeners_at(one->port()), std::vector<std::string>({"0100007F"}));
+  EXPECT_EQ(one->host(), "127.0.0.1");
+  const auto other = master({.host = "127.0.0.3", .port = one->port()});  // the same port of another address
+  other->set("a", "1");
+  EXPECT_FALSE(one->check({"a"}));
+  const auto six = master({.host = "[::1]"});
+  EXPECT_EQ(listeners_at(six->port()), std::vector<std::string>({"00000000000000000000000001000000"}));
+  six->set("a", "six");
+  EXPECT_EQ(made({.host = "::1", .port = six->port()})->get("a"), "six");
+  const auto any = master({.host = "::"});
+  EXPECT_EQ(listeners_at(any->port()), std::vector<std::string>({std::string(32, '0')}));
+  expect_error<TimeoutError>({"Connection refused"}, [&] { user_of(any->port(), 0.05); });  // which is of IPv4
+  EXPECT_EQ(listeners_at(master({.host = "0.0.0.0"})->port()), std::vector<std::string>({"00000000"}));
+  for (const char* in_disguise : {"0", "0x0", "::0", "0:0:0:0:0:0:0:0", "::ffff:0.0.0.0"})
+    expect_error<ArgumentError>({"every address of this machine"}, [&] { master({.host = in_disguise}); });
+}
+
+TEST(TCPStores, have_names) {
+  const auto store = master({.host = "localhost"});
+  store->set("a", "1");
+  EXPECT_EQ(made({.host = "localhost", .port = store->port()})->get("a"), "1");
+  TcpStoreRequest nobody{.host = "no-such-host.invalid", .port = 1};
+  nobody.options.timeout_s = 0.05;
+  expect_error<TimeoutError>({"no-such-host.invalid"}, [&] { made(nobody); });
+}
+
+TEST(TCPStores, are_told_what_they_were_given_wrongly) {
+  using distributed::TCPStoreOptions;
+  auto make = [](const std::string& host, int port, const TCPStoreOptions& options = {}) { return [=] { TCPStore store(host, port, options); }; };
+  expect_error<ArgumentError>({"port 0"}, make("127.0.0.1", 0));
+  expect_error<ArgumentError>({"port 65536"}, make("127.0.0.1", 65536));
+  expect_error<ArgumentError>({"port -1"}, make("127.0.0.1", -1, {.is_master = true}));
+  expect_error<ArgumentError>({"host is empty"}, make("", 1));
+  expect_error<ArgumentError>({"more than 0"}, make("127.0.0.1", 1, {.timeout_s = 0}));
+  expect_error<ArgumentError>({"world_size is 0"}, make("127.0.0.1", 1, {.world_size = 0}));
+  const auto store = master();
+  expect_error<InitError>({fmt::format("127.0.0.1:{}", store->port()), "Address already in use"}, [&] { master({.port = store->port()}); });
+  expect_error<InitError>({"192.0.2.1", "Cannot assign requested address"}, [&] { master({.host = "192.0.2.1", .port = 1}); });
+  expect_error<ArgumentError>({"key", "4 KiB"}, [&] { store->set(std::string(4097, 'k'), ""); });
+  expect_error<ArgumentError>({"value of \"large\"", "8 MiB"}, [&] { store->set("large", std::string((8 << 20) + 1, 'v')); });
+  store->set(std::string(4096, 'k'), std::string(8 << 20, 'v'));
+  EXPECT_EQ(store->get(std::string(4096, 'k')).size(), size_t{8} << 20);
+}
+
+TEST(TCPStores, processes_add_to_the_exact_sum) {
+  constexpr int count = 4, rounds = 200;
+  SharedArray<std::atomic<int>> port(1);
+  expect_all_succeeded(Children(count, [&](int index) {
+    std::shared_ptr<TCPStore> store;
+    if (index == 0) port[0] = (store = master())->port();
+    EXPECT_TRUE(await([&] { return port[0] != 0; }));
+    if (index > 0) store = user_of(port[0]);
+    for (int round = 0; round < rounds; ++round) store->add("sum", index + 1);
+    store->add("done", 1);
+    EXPECT_TRUE(await([&] { return store->get("done") == std::to_string(count); }));
+    EXPECT_EQ(store->get("sum"), std::to_string(rounds * (1 + 2 + 3 + 4)));
+    store->add("seen", 1);
+    EXPECT_TRUE(index > 0 || await([&] { return store->get("seen") == std::to_string(count); }));
+  }).wait());
+}
+
+TEST(TCPStores, the_master_waits_for_its_workers) {
+  const int port = [] { const Descriptor free = listening(); return address_of_socket(free.number()).port(); }();
+  distributed::TCPStoreOptions options{.world_size = 3, .timeout_s = 60, .wait_for_workers = true};
+  std::vector<std::shared_ptr<TCPStore>> users(2);
+  std::vector<std::thread> threads;
+  for (auto& user : users) threads.emplace_back([&] { user = made({.port = port, .options = options}); });
+  TcpStoreRequest request{.port = port, .options = options};
+  const auto store = master(request);
+  for (std::thread& thread : threads) thread.join();
+  users[0]->set("a", "1");
+  EXPECT_EQ(store->num_keys(), 1);
+  request.port = 0;
+  request.options.timeout_s = 0.05;
+  expect_error<TimeoutError>({"for 3 users", "1 came"}, [&] { master(request); });
+}
+
+// Somebody else has the port at first, and closes what comes; then nobody has it; then the master comes.
+TEST(TCPStores, users_wait_for_a_master_that_comes_late) {
+  Descriptor other = listening();
+  const int port = address_of_socket(other.number()).port();
+  std::shared_ptr<TCPStore> user;
+  std::thread early([&] { user = user_of(port); });
+  for (int attempt = 0; attempt < 3; ++attempt) EXPECT_TRUE(accepted_by(other));
+  other.reset();
+  const auto store = master({.port = port});
+  early.join();
+  user->set("a", "1");
+  EXPECT_EQ(store->get("a"), "1");
+}
+
+TEST(TCPStores, users_of_a_master_that_does_not_come_are_told) {
+  const int port = [] { const Descriptor free = listening(); return address_of_socket(free.number()).port(); }();
+  expect_error<TimeoutError>({fmt::format("127.0.0.1:{}", port), "0.05 s", "Connection refused"}, [&] { user_of(port, 0.05); });
+}
+
+// Where the kernel has one port left to give, it gives a socket the port that it connects to.
+TEST(TCPStores, users_do_not_speak_with_themselves) {
+  expect_all_succeeded(Children(1, [&](int) {
+    if (unshare(CLONE_NEWNET) != 0) return;  // as an ordinary user
+    const Descriptor any(socket(AF_INET, SOCK_DGRAM, 0));
+    ifreq request = {};
+    std::strcpy(request.ifr_name, "lo");
+    request.ifr_flags = IFF_UP;
+    EXPECT_EQ(ioctl(any.number(), SIOCSIFFLAGS, &request), 0);
+    std::ofstream("/proc/sys/net/ipv4/ip_local_port_range") << "40000 40000";
+    expect_error<TimeoutError>({"127.0.0.1:40000"}, [&] { user_of(40000, 0.1); });
+  }).wait());
+}
+
+TEST(TCPStores, a_killed_master_is_lost_to_all_within_two_seconds) {
+  MasterProcess process;
+  const auto user = user_of(process.port()), other = user_of(process.port());
+  user->set("a", "1");
+  int64_t killed_ns = 0;
+  while_waiting([&] { expect_error<StoreLostError>({fmt::format("127.0.0.1:{}", process.port()), "gone"}, [&] { user->get("never"); }); },
+                [&] {
+                  killed_ns = now_ns();
+                  process.kill();
+                });
+  expect_error<StoreLostError>({"gone"}, [&] { other->set("a", "2"); });
+  expect_error<StoreLostError>({"gone"}, [&] { user->get("a"); });
+  EXPECT_LT(seconds_since(killed_ns), 2);
+}
+
+TEST(TCPStores, a_stopped_master_is_late_and_not_lost) {
+  MasterProcess process;
+  const auto user = user_of(process.port());
+  user->set("a", "1");
+  process.stop();
+  int64_t started_ns = now_ns();
+  expect_error<TimeoutError>({"does not answer", "\"b\""}, [&] { user->wait({"b"}, 0.1); });
+  EXPECT_LT(seconds_since(started_ns), 0.6);
+  user->set_timeout(0.1);
+  started_ns = now_ns();
+  expect_error<TimeoutError>({"0.1 s"}, [&] { user->set("a", "2"); });
+  EXPECT_LT(seconds_since(started_ns), 0.6);
+  process.go_on();
+  user->set_timeout(60);
+  user->set("a", "3");
+  EXPECT_EQ(user->get("a"), "3");
+}
+
+TEST(TCPStores, another_master_in_the_same_place_is_not_taken_for_the_first) {
+  auto first = master();
+  const int port = first->port();
+  const auto user = user_of(port);
+  user->set("a", "1");
+  first.reset();
+  const auto second = master({.port = port});
+  expect_error<StoreLostError>({"another one has taken its place"}, [&] { user->check({"a"}); });
+  expect_error<StoreLostError>({"another one has taken its place"}, [&] { user->check({"a"}); });
+  EXPECT_FALSE(second->check({"a"}));
+}
+
+TEST(TCPStores, what_goes_beyond_the_bounds_is_refused_to_that_user_alone) {
+  const auto store = master({.caps = {.keys = 10, .bytes = 100'000}});
+  const auto user = user_of(store->port());
+  expect_error<ResourceError>({"full", "\"large\""}, [&] { user->set("large", std::string(100'000, 'x')); });
+  for (int key = 0; key < 10; ++key) user->set(std::to_string(key), "");
+  expect_error<ResourceError>({"full", "10 keys"}, [&] { user->set("more", ""); });
+  EXPECT_EQ(user->num_keys(), 10);
+  store->set("0", "still");
+  EXPECT_EQ(user->get("0"), "still");
+}
+
+TEST(TCPStores, an_error_ends_the_requests_and_those_before_it_stand) {
+  const auto store = master();
+  store->set("word", "x");
+  const auto result = store->perform({{.kind = StoreRequest::Kind::set, .key = "before", .value = "1"},
+                                      {.kind = StoreRequest::Kind::add, .key = "word", .amount = 1},
+                                      {.kind = StoreRequest::Kind::set, .key = "after", .value = "1"}});
+  EXPECT_EQ(result.status().code(), ErrorCode::argument);
+  EXPECT_TRUE(store->check({"before"}));
+  EXPECT_FALSE(store->check({"after"}));
+}
+
+// Without reading a single answer; what it asks for is much longer than the question.
+TEST(TCPStores, a_user_that_takes_no_answers_is_dropped_and_the_others_notice_nothing) {
+  const auto store = master({.queued_bytes = 4_MiB});
+  store->set("large", std::string(1_MiB, 'x'));
+  RawStoreClient slow(store->port());
+  slow.greet();
+  slow.does_not_wait();
+  const std::string question = *perform_frame({{.key = "large"}});
+  std::vector<double> took;
+  EXPECT_TRUE(await([&] {
+    slow.say_what_goes(question);
+    const int64_t started_ns = now_ns();
+    store->add("count", 1);
+    took.push_back(seconds_since(started_ns));
+    return !slow.is_alive();
+  }));
+  std::sort(took.begin(), took.end());
+  EXPECT_LT(took[took.size() * 99 / 100], under_sanitizer() ? 0.5 : 0.05);
+  EXPECT_EQ(store->get("large").size(), size_t{1} << 20);
+}
+
+TEST(TCPStores, forked_children_use_the_store_of_their_parent) {
+  if (under_thread_sanitizer()) GTEST_SKIP() << "it cannot follow a fork of a process with threads";
+  auto store = master();
+  const auto user = user_of(store->port());
+  store->set("before", "1");
+  expect_all_succeeded(Children(3, [&](int) {
+    EXPECT_EQ(user->get("before"), "1");
+    for (int round = 0; round < 100; ++round) store->add("sum", 1);
+    store.reset();  // which is not the child's to end
+  }).wait());
+  EXPECT_EQ(store->add("sum", 0), 300);
+  EXPECT_EQ(user_of(store->port())->get("sum"), "300");
+}
+
+// Whoever finds no descriptor left at the master waits, and the master does not turn in circles meanwhile.
+TEST(TCPStores, a_master_without_descriptors_goes_on_and_lets_in_later) {
+  SharedArray<std::atomic<int>> port(1), full(1), more(1);
+  Children process(1, [&](int) {
+    const auto store = master();
+    port[0] = store->port();
+    store->wait({"before"});
+    const rlimit tight = {static_cast<rlim_t>(Descriptor(dup(0)).number()), 20000};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
+    full[0] = 1;
+    EXPECT_TRUE(await([&] { return store->check({"waits"}); }));
+    rusage before = {}, after = {};
+    getrusage(RUSAGE_SELF, &before);
+    const Deadline a_while = Deadline::in_seconds(0.5);
+    EXPECT_TRUE(await([&] { return a_while.passed(); }));  // in which the master would burn half a second
+    getrusage(RUSAGE_SELF, &after);
+    EXPECT_LT(after.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_utime.tv_sec - before.ru_stime.tv_sec +
+              1e-6 * static_cast<double>(after.ru_utime.tv_usec + after.ru_stime.tv_usec - before.ru_utime.tv_usec - before.ru_stime.tv_usec), 0.3);
+    const rlimit wide = {tight.rlim_cur + 10, 20000};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &wide), 0);
+    more[0] = 1;
+    EXPECT_TRUE(await([&] { return store->check({"came"}); }));
+  });
+  EXPECT_TRUE(await([&] { return port[0] != 0; }));
+  const auto before = user_of(port[0]);
+  before->set("before", "1");
+  EXPECT_TRUE(await([&] { return full[0] != 0; }));
+  const Descriptor in_line = connected_to(port[0]);  // so that there is somebody to let in
+  std::thread late([&] {
+    const auto user = user_of(port[0]);
+    EXPECT_EQ(more[0], 1);
+    user->set("came", "1");
+  });
+  before->set("waits", "1");  // the others are served
+  late.join();
+  expect_all_succeeded(process.wait());
+}
+
+TEST(TCPStores, a_thousand_users_meet) {
+  const int count = small_run() ? 200 : 1000;
+  const auto store = master();
+  const int64_t started_ns = now_ns();
+  constexpr int threads = 20;
+  std::vector<std::thread> all;
+  for (int thread = 0; thread < threads; ++thread)
+    all.emplace_back([&] {
+      std::vector<std::shared_ptr<TCPStore>> users;
+      for (int user = 0; user < count / threads; ++user) users.push_back(user_of(store->port()));
+      for (const auto& user : users)
+        if (user->add("here", 1) == count) user->set("all", "here");
+      for (const auto& user : users) EXPECT_EQ(user->get("all"), "here");
+    });
+  for (std::thread& thread : all) thread.join();
+  EXPECT_LT(seconds_since(started_ns), under_sanitizer() ? 60 : 5);
+}
+
+}  // namespace
+}  // namespace unisono::testing
