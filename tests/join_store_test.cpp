@@ -199,8 +199,11 @@ TEST_F(JoinProcesses, files_that_cannot_serve_are_named) {
 TEST(JoinStore, ways_to_meet_that_are_none_are_refused) {
   auto store = std::make_shared<HashStore>();
   using distributed::init_process_group;
-  expect_error<InitError>({"tcp://", "several machines", "not supported", "file:///path"},
-                          [] { init_process_group({.rank = 0, .world_size = 1, .init_method = "tcp://127.0.0.1:29500"}); });
+  expect_error<ArgumentError>({"tcp://host:port"}, [] { init_process_group({.rank = 0, .world_size = 1, .init_method = "tcp://"}); });
+  for (const char* place : {"127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:70000", ":29500"})
+    expect_error<ArgumentError>({fmt::format("\"{}\"", place), "host:port"},
+                                [&] { init_process_group({.rank = 0, .world_size = 1, .init_method = fmt::format("tcp://{}", place)}); });
+  expect_error<ArgumentError>({"tcp://127.0.0.1:29500", "rank and world_size"}, [] { init_process_group({.init_method = "tcp://127.0.0.1:29500"}); });
   for (const char* method : {"http://a", "file:/tmp/a", "/tmp/a", "env:", "ENV://"})
     expect_error<ArgumentError>({fmt::format("\"{}\"", method), "env://", "file:///path", "store="},
                                 [&] { init_process_group({.rank = 0, .world_size = 1, .init_method = method}); });

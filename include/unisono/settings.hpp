@@ -31,6 +31,8 @@ struct Settings {
   std::string peer_reads = "auto"; // reading a peer's private memory (process_vm_readv): auto, on or off
   std::string log = "warning";     // error, warning, info or debug
   int64_t first_call = 1;          // number of a group's first call; the same on all ranks
+  std::string store;               // host:port where rank 0 serves the store by which machines meet; otherwise the launcher says
+  bool encrypt = false;            // between hosts: all bytes stay in TLS, not only what opens a connection
   std::string pretend_hosts;       // a layout such as "2,2": ranks of one machine that treat each other as if it were so
   std::string test_streams = "rings";  // tests only: what channels between ranks move bytes with
   std::string fault;               // test builds only: "point:hit[:rank]" kills this process there

@@ -118,6 +118,8 @@ const std::vector<Row>& rows() {
       text("UNISONO_LOG", &Settings::log, "what is written to standard error: error, warning, info or debug",
            {"error", "warning", "info", "debug"}),
       call_number("UNISONO_FIRST_CALL", &Settings::first_call, "the number of a group's first call, to test what happens when numbers wrap"),
+      text("UNISONO_STORE", &Settings::store, "host:port of rank 0's machine where ranks of several machines meet, if not where the launcher says"),
+      flag("UNISONO_ENCRYPT", &Settings::encrypt, "on: between hosts all bytes stay in TLS; off: connections open in TLS, and data follows in the clear"),
       text("UNISONO_PRETEND_HOSTS", &Settings::pretend_hosts,
            "to try programs and tests: which ranks of one machine treat each other as being on one host: 2,2, 2x4 or 0/1/0/1"),
       text("UNISONO_TEST_STREAMS", &Settings::test_streams,

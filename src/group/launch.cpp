@@ -8,6 +8,8 @@
 #include "rendezvous/ancestors.hpp"
 #include "rendezvous/job_names.hpp"
 #include "rendezvous/launchers.hpp"
+#include "rendezvous/tcp_store.hpp"
+#include "rendezvous/trust_for.hpp"
 
 namespace unisono {
 namespace {
@@ -20,15 +22,20 @@ Result<LaunchInfo> who_am_i(const LaunchRequest& request, const Environment& env
   if (request.store && !request.init_method.empty())
     return Status(ErrorCode::argument, fmt::format("init_method \"{}\" and store are two ways to meet; give one of them",
                                                    request.init_method));
-  const bool by_file = method->kind == InitMethod::Kind::file;
-  if ((by_file || request.store) && !request.rank)
-    return Status(ErrorCode::argument, fmt::format("{} needs rank and world_size", by_file ? request.init_method : "store"));
+  const bool by_file = method->kind == InitMethod::Kind::file, by_tcp = method->kind == InitMethod::Kind::tcp;
+  if ((by_file || by_tcp || request.store) && !request.rank)
+    return Status(ErrorCode::argument, fmt::format("{} needs rank and world_size", request.store ? "store" : request.init_method));
   if (!request.rank) return launch_info(environment, process_ancestors());
   LaunchInfo info;
-  info.launcher = by_file ? "file" : request.store ? "store" : "program";
+  info.launcher = by_file ? "file" : by_tcp ? "tcp" : request.store ? "store" : "program";
   info.rank = info.local_rank = *request.rank;
   info.size = info.local_size = *request.size;
-  if (by_file || request.store) return info;  // the name comes last: see join_by_file and join_by_store
+  if (by_tcp) {
+    info.meeting_point = method->path;
+    info.job = request.init_method;
+    info.all_local = false;
+  }
+  if (by_file || by_tcp || request.store) return info;  // the name comes last: see join_by_file and join_by_store
   if (auto launched = launch_info(environment, process_ancestors()); launched.ok()) info.job = launched->job;
   return info;
 }
@@ -41,19 +48,61 @@ Result<std::shared_ptr<World>> join_by_file(const std::string& path, WorldOption
   return World::join(std::move(options));
 }
 
+Result<std::shared_ptr<World>> join_named(distributed::Store& store, WorldOptions options, const StoreMeeting& meeting, const StoreJob& job) {
+  options.job = job.name + options.job;
+  auto world = World::join(std::move(options));
+  if (!world.ok()) return world;
+  if (Status counted = count_joined(store, meeting, job); !counted.ok())
+    (*world)->log().warning(fmt::format("the world is joined, but the store cannot serve for another: {}", counted.text()));
+  return world;
+}
+
 // A place that cannot be is refused by World::join; nobody need be waited for.
 Result<std::shared_ptr<World>> join_by_store(distributed::Store& store, WorldOptions options) {
   if (options.rank < 0 || options.rank >= options.size) return World::join(std::move(options));
   options.join_by = Deadline::in_seconds(options.settings.join_timeout_s);  // of both: of learning the name, and of meeting by it
   const StoreMeeting meeting{options.rank, options.size, options.settings.join_timeout_s};
   auto job = job_in_store(store, meeting);
-  if (!job.ok()) return job.status();
-  options.job = job->name + options.job;
-  auto world = World::join(std::move(options));
-  if (!world.ok()) return world;
-  if (Status counted = count_joined(store, meeting, *job); !counted.ok())
-    (*world)->log().warning(fmt::format("the world is joined, but the store cannot serve for another: {}", counted.text()));
-  return world;
+  return job.ok() ? join_named(store, std::move(options), meeting, *job) : job.status();
+}
+
+// The place where ranks of several machines meet: where the user says, or the launcher, if nobody else listens there.
+Result<MeetingPlace> place_of_machines(const LaunchInfo& info, const WorldOptions& options) {
+  const std::string point = options.settings.store.empty() ? info.meeting_point : options.settings.store;
+  if (!point.empty() && (!info.meeting_point_is_taken || !options.settings.store.empty())) return find_place(point, options.join_by);
+  return Status(ErrorCode::init, fmt::format("{} started this job on several machines ({} ranks, {} here), and {}; set UNISONO_STORE=host:port on all "
+                                             "ranks, a free port of rank 0's machine",
+                                             info.launcher, info.size, info.local_size,
+                                             point.empty() ? "says no place where they could meet" : "listens at " + point + " itself"));
+}
+
+// Ranks that may be on several machines meet through a store, which rank 0 serves. It lives as long as the world. A rank that joins again soon may
+// still meet the store of the world before, which is about to end.
+Result<std::shared_ptr<World>> join_through_machines(const LaunchInfo& info, WorldOptions options) {
+  options.join_by = Deadline::in_seconds(options.settings.join_timeout_s);  // of finding the store, and of meeting through it
+  auto place = place_of_machines(info, options);
+  if (!place.ok()) return place.status();
+  options.meeting_point = place->addresses.front();
+  auto trust = trust_for(options.job, options.meeting_point);
+  if (!trust.ok()) return trust.status();
+  TcpStoreRequest request;
+  request.host = place->host;
+  request.port = options.meeting_point.port();
+  request.trust = std::move(*trust);
+  request.rank = options.rank;
+  request.options.is_master = options.rank == 0;
+  while (true) {
+    const double left_s = std::max(static_cast<double>(options.join_by.remaining_ns()) * 1e-9, 0.001);
+    request.options.timeout_s = left_s;
+    auto store = make_tcp_store(request);
+    if (!store.ok()) return store.status();
+    const StoreMeeting meeting{options.rank, options.size, left_s};
+    auto job = job_in_store(**store, meeting);
+    if (!job.ok() && job.status().code() == ErrorCode::store_lost && !options.join_by.passed()) continue;
+    if (!job.ok()) return job.status();
+    options.store = *store;
+    return join_named(**store, std::move(options), meeting, *job);
+  }
 }
 
 // A job's name given in the program stands for the launcher's, and only adds to what a file or a store says.
@@ -79,10 +128,6 @@ Result<std::shared_ptr<World>> launch(const LaunchRequest& request, const Enviro
     return Status(ErrorCode::init, fmt::format("UNISONO_PRETEND_HOSTS=\"{}\" divides the ranks of one machine, and {} started this job on "
                                                "several ({} ranks, {} here); unset it",
                                                settings->pretend_hosts, info->launcher, info->size, info->local_size));
-  if (!info->all_local)
-    return Status(ErrorCode::init, fmt::format("{} started this job on several machines ({} ranks, {} here), and this build "
-                                               "joins ranks of one machine only; start all of them on one",
-                                               info->launcher, info->size, info->local_size));
   WorldOptions options;
   options.rank = info->rank;
   options.size = info->size;
@@ -98,6 +143,7 @@ Result<std::shared_ptr<World>> launch(const LaunchRequest& request, const Enviro
     return Status(ErrorCode::init, fmt::format("rank {} of {}: nothing says which job this is; set UNISONO_JOB to the same text on "
                                                "all ranks, or start them with `unisono run -n {} …`", options.rank, options.size, options.size));
   if (options.job.empty()) options.job = fmt::format("alone {}", getpid());
+  if (!info->all_local) return join_through_machines(*info, std::move(options));
   if (info->launcher == "none")
     Log("warning", -1).warning("no launcher found, world of 1; start with `unisono run -n 4 …`");
   return World::join(std::move(options));

@@ -1,6 +1,8 @@
 // See remotes.hpp.
 #include "group/remotes.hpp"
 
+#include <poll.h>
+
 namespace unisono {
 namespace {
 
@@ -89,6 +91,24 @@ void Remotes::listen(News& news) {
 bool Remotes::has_ended(int rank) {
   std::lock_guard lock(mutex_);
   return !peer(rank).channel;
+}
+
+bool Remotes::all_is_told() {
+  std::lock_guard lock(mutex_);
+  bool all = true;
+  for (int rank : ranks_) {
+    Peer& to = peer(rank);
+    if (!to.channel) continue;
+    move(to);
+    all &= to.telling.empty() || !to.channel->state().ok();
+  }
+  return all;
+}
+
+void Remotes::finish(const std::function<void()>& let_in) {
+  constexpr double patience_s = 2;
+  constexpr int look_again_ms = 1;
+  for (const Deadline deadline = Deadline::in_seconds(patience_s); !all_is_told() && !deadline.passed(); let_in()) poll(nullptr, 0, look_again_ms);
 }
 
 void Remotes::close() {

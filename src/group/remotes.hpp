@@ -37,7 +37,10 @@ class Remotes {
   };
   void listen(News& news);  // adds what has come so far; then the sockets' descriptor tells when there is more
   bool has_ended(int rank);  // its connection
-  void close();  // the last was told
+  // When the last was told: until all of it has left, or two seconds. A connection that was begun late is opened meanwhile, for which those of
+  // the others have to be let in.
+  void finish(const std::function<void()>& let_in);
+  void close();
   void close_in_child() { peers_.clear(); }
 
  private:
@@ -52,6 +55,7 @@ class Remotes {
   };
   Peer& peer(int rank) { return peers_[static_cast<size_t>(rank)]; }
   void move(Peer& peer);
+  bool all_is_told();
   bool hear(Peer& peer, std::deque<Heard>& heard, int rank);
 
   std::function<void()> wake_;

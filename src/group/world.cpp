@@ -13,6 +13,7 @@
 #include "base/shortage.hpp"
 #include "transport/headroom.hpp"
 #include "transport/peer_memory.hpp"
+#include "rendezvous/trust_for.hpp"
 
 namespace unisono {
 
@@ -37,6 +38,8 @@ Status World::open() {
   arm_fault(settings().fault, rank());
   const bool has_deadline = options_.join_by.at_ns != never_ns;
   request_ = {rank(), size(), options_.job, has_deadline ? options_.join_by : Deadline::in_seconds(settings().join_timeout_s), log_};
+  request_.store = options_.store;
+  request_.listen = [this] { return listen(); };
   if (Status prepared = or_out_of_memory([this] { return prepare(); }); !prepared.ok()) {
     arena_.reset();  // what there is, so that there are descriptors to say so with
     death_watch_.reset();
@@ -49,6 +52,7 @@ Status World::open() {
   if (!joined.ok()) return joined.status();
   FAULT_POINT("joined");
   joined_ = std::move(*joined);
+  request_.hosts = joined_.hosts;
   lost_.resize(static_cast<size_t>(size()));
   std::vector<std::atomic<int64_t>*> taking = {&head().taking};
   for (const Neighbour& neighbour : joined_.neighbours)
@@ -79,7 +83,7 @@ Status World::prepare() {
     request_.hosts_text = settings().pretend_hosts;
   }
   RETURN_IF_ERROR(require_descriptors(request_));
-  if (streams_.kind == StreamChoice::Kind::sockets || !hosts().one()) RETURN_IF_ERROR(prepare_sockets());
+  if (streams_.kind == StreamChoice::Kind::sockets || !hosts().one()) RETURN_IF_ERROR(prepare_sockets(Address::loopback(0)));
   auto watch = DeathWatch::open();
   if (!watch.ok()) return watch.status();
   death_watch_ = std::move(*watch);
@@ -104,8 +108,36 @@ Status World::prepare() {
   return Status::success();
 }
 
-Status World::prepare_sockets() {
-  auto sockets = Sockets::open({.send_buffer_bytes = streams_.send_buffer_bytes});
+// Who knocks and is not let in makes a line in the log now and then, however many they are.
+std::function<void(const std::string&)> World::tell_of_refusals() const {
+  constexpr double quiet_s = 10;
+  return [log = log_, quiet = Deadline{0}, unsaid = 0](const std::string& why) mutable {
+    if (!quiet.passed()) {
+      ++unsaid;
+      return;
+    }
+    log.warning(unsaid == 0 ? why : fmt::format("{}; and {} before it", why, unsaid));
+    quiet = Deadline::in_seconds(quiet_s);
+    unsaid = 0;
+  };
+}
+
+// Only when it is known that there are ranks on other machines.
+Result<std::string> World::listen() {
+  Address at = Address::loopback(0);
+  if (options_.meeting_point) at = Address::of_route_to(options_.meeting_point).with_port(0);
+  if (!at) return Status(ErrorCode::init, fmt::format("rank {} has no address from which {} can be reached: {}", rank(), options_.meeting_point.text(), std::strerror(errno)));
+  if (Status status = prepare_sockets(at); !status.ok()) return status;
+  sockets_->know(head().probe);
+  return request_.address;
+}
+
+Status World::prepare_sockets(const Address& at) {
+  SocketChoice choice{.listens_at = at, .send_buffer_bytes = streams_.send_buffer_bytes, .me = rank(), .sealed = settings().encrypt, .refused = tell_of_refusals()};
+  auto trust = trust_for(options_.job, at);
+  if (!trust.ok()) return trust.status();
+  choice.trust = std::move(*trust);
+  auto sockets = Sockets::open(std::move(choice));
   if (!sockets.ok()) return sockets.status();
   sockets_ = std::move(*sockets);
   request_.address = sockets_->address().text();
@@ -150,7 +182,8 @@ void World::settle_policy() {
   }
   cores_ = count(together);
   if (quota != 0) cores_ = std::min(cores_, static_cast<int>(quota));
-  policy_.crowded = size() > cores_;  // pretended hosts share the cores, too
+  const auto here = std::ranges::count_if(joined_.neighbours, &Neighbour::is_here);
+  policy_.crowded = (options_.store ? here : size()) > cores_;  // pretended hosts share the cores, too
   policy_.spin_ns = policy_.patience_ns = settings().spin_us * 1000;
   policy_.global_barrier = joined_.global_barrier && !policy_.crowded;  // where ranks sleep all the time, a fence is cheaper
 }
@@ -221,6 +254,7 @@ void World::leave() {
   if (progress_thread_.joinable()) progress_thread_.join();
   if (control_thread_.joinable()) control_thread_.join();
   if (remotes_) say_goodbye(std::string(left_text));
+  if (remotes_) remotes_->finish([this] { sockets_->rang(); });
   if (arena_) head().goodbye.store(static_cast<uint32_t>(Goodbye::left), std::memory_order_release);
   joined_.life.reset();  // the others hear of it now
   joined_.door.close();

@@ -44,6 +44,8 @@ struct WorldOptions {
   std::string launcher;
   Settings settings;
   Deadline join_by = {};          // otherwise as the settings say
+  std::shared_ptr<distributed::Store> store = {};  // by which ranks of several machines meet; null: all are on this one
+  Address meeting_point = {};     // towards which this machine's address is chosen; none: the loopback interface
   Descriptor meeting_file = {};  // that gives the job its name; open for as long as the job may be met by that name
   Status refusal = {};           // why this rank will not join: then it only tells the others so
 };
@@ -104,7 +106,9 @@ class World : public std::enable_shared_from_this<World> {
   explicit World(WorldOptions options);
   Status open();
   Status prepare();
-  Status prepare_sockets();
+  Status prepare_sockets(const Address& at);
+  Result<std::string> listen();
+  std::function<void(const std::string&)> tell_of_refusals() const;
   void settle_policy();
   Status start_threads();
   Status make_world_group();

@@ -1,9 +1,8 @@
-// Rank 0 collects the others, tells each of all, and waits until everybody has mapped everybody. See join.hpp.
+// Rank 0, or the agent of a machine, collects the others, tells each of all, and waits until everybody has mapped everybody. See join.hpp.
 #include "rendezvous/host.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,72 +12,36 @@
 #include "base/check.hpp"
 #include "base/interrupt.hpp"
 #include "base/shortage.hpp"
+#include "rendezvous/guest.hpp"
+#include "rendezvous/machines.hpp"
 
 namespace unisono {
 namespace {
 
-constexpr double patience_with_latecomers_s = 1, patience_with_silence_s = 5;
+constexpr double patience_with_latecomers_s = 1;
 constexpr int64_t most_silent_guests = 64;  // the oldest makes room for the next; a rank that is cut off so comes again
 constexpr double rest_without_descriptors_s = 0.1;
-
-struct Guest {
-  Descriptor socket;
-  PeerIdentity who;
-  Deadline speaks_by = Deadline::in_seconds(patience_with_silence_s);
-  std::optional<JoinMessage> hello;
-  Descriptor arena, life;
-  bool ready = false;
-
-  bool is_silent() const { return !hello; }
-};
-
-Status already_running(const JoinRequest& request, const Descriptor& holder) {
-  PeerIdentity who{0, geteuid()};
-  if (holder)
-    if (auto identity = identity_of(holder); identity.ok()) who = *identity;
-  if (who.uid != geteuid())
-    return {ErrorCode::auth, fmt::format("the meeting place of job \"{}\" is held by another user's process (uid {}, {})",
-                                         request.job, who.uid, who.process())};
-  return {ErrorCode::init, fmt::format("job \"{}\" is already running: its rank 0 is {}, and this process (pid {}) also "
-                                       "calls itself rank 0; wait for it to end or choose another UNISONO_JOB",
-                                       request.job, who.process(), getpid())};
-}
-
-Status unable(const JoinMessage& message, const PeerIdentity& who) {
-  const Status said = message.said();
-  return {said.code(), fmt::format("rank {} ({}) cannot join: {}", message.rank, who.process(), said.message())};
-}
-
-// Its last word may say why.
-Status went_away(const Guest& guest) {
-  if (auto last = receive(guest.socket); last.ok() && last->message.kind == JoinKind::unable) return unable(last->message, guest.who);
-  return {ErrorCode::init, fmt::format("rank {} ({}) went away while joining", guest.hello->rank, guest.who.process())};
-}
-
-// The socket is looked at after the pidfd was opened, so a pid that was used again is not watched.
-Descriptor process_of(const Guest& guest) {
-  if (guest.who.pid <= 0) return {};
-  Descriptor pidfd(static_cast<int>(syscall(SYS_pidfd_open, guest.who.pid, 0)));
-  char byte;
-  const bool gone = recv(guest.socket.number(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
-  return gone ? Descriptor() : std::move(pidfd);
-}
 
 class Host {
  public:
   Host(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine)
       : request_(request), hello_(hello), mine_(mine), seats_(static_cast<size_t>(request.size), nullptr) {}
 
-  Result<Joined> run() {
-    RETURN_IF_ERROR(open());
+  // `taken`: with a store, another is the agent.
+  Result<Joined> run(bool& taken) {
+    RETURN_IF_ERROR(open(taken));
+    if (taken) return Joined();
     Status status;
     try {
+      if (request_.store) machines_ = std::make_unique<Machines>(request_);
+      if (request_.store) machines_->enter("seats", hello_);
       status = collect();
       if (status.ok()) status = introduce();
       if (status.ok()) status = until_ready();
     } catch (const std::bad_alloc&) {
       status = cannot_join(out_of_memory());
     }
+    if (machines_ && !status.ok() && machines_->roster().state().ok()) machines_->roster().give_up(status);
     tell_outcome(status);
     if (!status.ok()) {
       tell_latecomers(status);
@@ -89,21 +52,22 @@ class Host {
   }
 
   void decline(const Status& why) {
-    if (!open().ok()) return;
+    bool taken = false;
+    if (!open(taken).ok() || taken) return;
     const Status told = cannot_join(why);
     tell_outcome(told);
     tell_latecomers(told);
   }
 
  private:
-  // What keeps rank 0 itself from joining, as the others are told.
-  static Status cannot_join(const Status& why) {
-    return {why.code(), fmt::format("rank 0 (pid {}) cannot join: {}", getpid(), why.message()), 0};
+  // What keeps this rank itself from joining, as the others are told.
+  Status cannot_join(const Status& why) const {
+    return {why.code(), fmt::format("rank {} (pid {}) cannot join: {}", request_.rank, getpid(), why.message()), request_.rank};
   }
 
   // A name that is taken and refuses connections belongs to a world that was left: a forked child of its rank 0 has not yet
   // come to close its copy.
-  Status open() {
+  Status open(bool& taken) {
     for (int attempt = 0;; ++attempt) {
       auto outcome = listen_at(meeting_place(request_.job));
       if (!outcome.ok()) return outcome.status();
@@ -111,6 +75,8 @@ class Host {
         door_ = Door(std::move(outcome->socket), request_.log);
         return Status::success();
       }
+      taken = request_.store != nullptr;
+      if (taken) return Status::success();
       auto holder = connect_to(meeting_place(request_.job));
       if (!holder.ok()) return holder.status();
       if (holder->attempt == Attempt::done || request_.deadline.passed()) return already_running(request_, holder->socket);
@@ -119,10 +85,67 @@ class Host {
   }
 
   Status collect() {
+    auto seat_one = [this](Guest& guest) { return seat(guest); };
+    if (machines_) {
+      RETURN_IF_ERROR(until_entered("seats", request_.size, seat_one));
+      return meet_other_machines();
+    }
     while (seated() < request_.size) {
       if (request_.deadline.passed()) return missing();
-      RETURN_IF_ERROR(listen_once([this](Guest& guest) { return seat(guest); }));
+      RETURN_IF_ERROR(listen_once(seat_one));
     }
+    return Status::success();
+  }
+
+  // One round of the roster, while guests are heard.
+  template <typename Handle>
+  Status until_entered(const std::string& round, int count, Handle handle) {
+    Roster& roster = machines_->roster();
+    roster.await(round, count);
+    while (!roster.entries()) {
+      RETURN_IF_ERROR(roster.state());
+      if (request_.deadline.passed()) return missing();
+      RETURN_IF_ERROR(listen_once(handle));
+    }
+    return Status::success();
+  }
+
+  // What the agents of other machines say of their ranks. Where there are any, everybody here says where it listens, and so do they.
+  Status meet_other_machines() {
+    RETURN_IF_ERROR(read_seats());
+    if (machines_->count() == 1) return Status::success();
+    auto address = request_.listen();
+    if (!address.ok()) return cannot_join(address.status());
+    address->copy(hello_.address, sizeof(hello_.address) - 1);
+    machines_->enter("addresses", hello_);
+    JoinMessage listen = hello_;
+    listen.kind = JoinKind::listen;
+    for (const Guest* guest : seats_)
+      if (guest) RETURN_IF_ERROR(tell(*guest, listen, {}));
+    RETURN_IF_ERROR(until_entered("addresses", request_.size, [this](Guest& guest) { return hear_address(guest); }));
+    return read_seats();
+  }
+
+  Status read_seats() {
+    return machines_->read_seats([this](int rank) {
+      if (rank == request_.rank) return PeerIdentity{getpid(), geteuid()}.process();
+      const Guest* guest = seats_[static_cast<size_t>(rank)];
+      return guest ? guest->who.process() : std::string();
+    });
+  }
+
+  Status hear_address(Guest& guest) {
+    auto received = receive(guest.socket);
+    if (!guest.hello) {  // came too late for this world, and hears so
+      if (!received.ok()) guest.socket.reset();
+      return Status::success();
+    }
+    if (!received.ok()) return went_away(guest);
+    if (received->message.kind == JoinKind::unable) return unable(received->message, guest.who);
+    if (received->message.kind != JoinKind::listening || guest.listens) return Status::success();
+    guest.listens = true;
+    std::ranges::copy(received->message.address, guest.hello->address);
+    machines_->enter("addresses", *guest.hello);
     return Status::success();
   }
 
@@ -136,8 +159,10 @@ class Host {
     std::vector<int> ranks;
     for (int rank = 1; rank < request_.size; ++rank)
       if (!seats_[static_cast<size_t>(rank)]) ranks.push_back(rank);
+    if (machines_) ranks = machines_->roster().missing();
     return {ErrorCode::init, fmt::format("{} of {} ranks joined job \"{}\"; missing: {}. Were they started, with the same job "
-                                         "and world size?", seated(), request_.size, request_.job, fmt::join(ranks, ", "))};
+                                         "and world size?", request_.size - static_cast<int>(ranks.size()), request_.size, request_.job,
+                                         fmt::join(ranks, ", "))};
   }
 
   // Waits for a visitor or a word from a guest, and handles whatever came: guests first, so that they are heard whoever knocks.
@@ -146,9 +171,10 @@ class Host {
     if (interrupts_.tripped()) return interrupted_while_joining(request_);
     std::vector<pollfd> polled{{resting_.passed() ? door_.number() : -1, POLLIN, 0}};
     for (const auto& guest : guests_) polled.push_back({guest->socket.number(), POLLIN, 0});
+    if (machines_) polled.push_back({machines_->roster().descriptor(), POLLIN, 0});
     int64_t milliseconds = std::clamp<int64_t>(request_.deadline.remaining_ns() / 1'000'000 + 1, 0, 100);
     if (poll(polled.data(), polled.size(), static_cast<int>(milliseconds)) > 0) {
-      for (size_t index = 1; index < polled.size(); ++index)
+      for (size_t index = 1; index <= guests_.size(); ++index)
         if (polled[index].revents) RETURN_IF_ERROR(handle(*guests_[index - 1]));
       if (polled[0].revents) welcome();
     }
@@ -195,23 +221,24 @@ class Host {
     guest.arena = std::move(received->descriptors[0]);
     guest.life = std::move(received->descriptors[1]);
     seats_[static_cast<size_t>(hello.rank)] = &guest;
+    if (machines_) machines_->enter("seats", hello);
     return Status::success();
   }
 
   Status check(const JoinMessage& hello, const PeerIdentity& who) const {
     if (std::string_view(hello.version) != hello_.version)
-      return {ErrorCode::version, fmt::format("rank {} ({}) speaks {}, rank 0 (pid {}) speaks {}; use one version of "
-                                              "the library", hello.rank, who.process(), hello.version, getpid(), hello_.version)};
+      return {ErrorCode::version, fmt::format("rank {} ({}) speaks {}, rank {} (pid {}) speaks {}; use one version of "
+                                              "the library", hello.rank, who.process(), hello.version, request_.rank, getpid(), hello_.version)};
     if (hello.size != request_.size)
-      return {ErrorCode::init, fmt::format("rank {} ({}) says there are {} ranks, rank 0 (pid {}) says {}", hello.rank,
-                                           who.process(), hello.size, getpid(), request_.size)};
+      return {ErrorCode::init, fmt::format("rank {} ({}) says there are {} ranks, rank {} (pid {}) says {}", hello.rank,
+                                           who.process(), hello.size, request_.rank, getpid(), request_.size)};
     if (hello.rank < 0 || hello.rank >= request_.size)
       return {ErrorCode::init, fmt::format("{} calls itself rank {} in a world of {}", who.process(), hello.rank, request_.size)};
     if (hello.hosts != hello_.hosts)
       return {ErrorCode::init, fmt::format("UNISONO_PRETEND_HOSTS is \"{}\" on rank {} ({}) and \"{}\" on rank 0 (pid {}); give all ranks the same",
                                            hello.text, hello.rank, who.process(), hello_.text, getpid())};
     const Guest* there = seats_[static_cast<size_t>(hello.rank)];
-    if (!there && hello.rank != 0) return Status::success();
+    if (!there && hello.rank != request_.rank) return Status::success();
     return {ErrorCode::init, fmt::format("two processes call themselves rank {}: {} and {}", hello.rank,
                                          (there ? there->who : PeerIdentity{getpid(), geteuid()}).process(), who.process())};
   }
@@ -222,23 +249,39 @@ class Host {
     joined_.neighbours.resize(seats_.size());
     joined_.watches.resize(seats_.size());
     for (int rank = 0; rank < request_.size; ++rank) {
-      Guest* about = seats_[static_cast<size_t>(rank)];
-      JoinMessage member = about ? *about->hello : hello_;
-      member.kind = JoinKind::member;
-      if (about && about->who.pid > 0) member.pid = about->who.pid;
-      Descriptor process = about ? process_of(*about) : Descriptor(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
-      const int arena = about ? about->arena.number() : mine_[0], life = about ? about->life.number() : mine_[1];
-      const int descriptors[] = {arena, life, process.number()};
-      auto handed_to = [&](int other) { return std::span(descriptors).first(!request_.hosts.share(rank, other) ? 0 : process ? 3 : 2); };
-      for (const Guest* to : seats_)
-        if (to) RETURN_IF_ERROR(tell(*to, member, handed_to(to->hello->rank)));
-      const bool is_here = request_.hosts.share(rank, 0);
-      RETURN_IF_ERROR(admit(member, is_here ? arena : -1, joined_));
-      if (!about) continue;
-      about->arena.reset();
-      if (is_here) joined_.watches[static_cast<size_t>(rank)] = {std::move(process), std::move(about->life)};
-      if (!is_here) about->life.reset();
+      RETURN_IF_ERROR(machines_ && machines_->is_elsewhere(rank) ? introduce_from_elsewhere(rank) : introduce_from_here(rank));
     }
+    joined_.hosts = machines_ ? machines_->hosts() : request_.hosts;
+    return Status::success();
+  }
+
+  // Where it is, and nothing more.
+  Status introduce_from_elsewhere(int rank) {
+    auto member = machines_->member(rank, hello_);
+    if (!member.ok()) return member.status();
+    for (const Guest* to : seats_)
+      if (to) RETURN_IF_ERROR(tell(*to, *member, {}));
+    return admit(*member, -1, joined_);
+  }
+
+  Status introduce_from_here(int rank) {
+    Guest* about = seats_[static_cast<size_t>(rank)];
+    JoinMessage member = about ? *about->hello : hello_;
+    member.kind = JoinKind::member;
+    member.host = machines_ ? machines_->number_of(rank) : request_.hosts.of(rank);
+    if (about && about->who.pid > 0) member.pid = about->who.pid;
+    Descriptor process = about ? process_of(*about) : Descriptor(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
+    const int arena = about ? about->arena.number() : mine_[0], life = about ? about->life.number() : mine_[1];
+    const int descriptors[] = {arena, life, process.number()};
+    auto handed_to = [&](int other) { return std::span(descriptors).first(!request_.hosts.share(rank, other) ? 0 : process ? 3 : 2); };
+    for (const Guest* to : seats_)
+      if (to) RETURN_IF_ERROR(tell(*to, member, handed_to(to->hello->rank)));
+    const bool is_here = request_.hosts.share(rank, request_.rank);
+    RETURN_IF_ERROR(admit(member, is_here ? arena : -1, joined_));
+    if (!about) return Status::success();
+    about->arena.reset();
+    if (is_here) joined_.watches[static_cast<size_t>(rank)] = {std::move(process), std::move(about->life)};
+    if (!is_here) about->life.reset();
     return Status::success();
   }
 
@@ -253,7 +296,8 @@ class Host {
   Status until_ready() {
     joined_.global_barrier = hello_.flag != 0;
     int ready = 1;
-    while (ready < request_.size) {
+    const int all = seated();
+    while (ready < all) {
       if (request_.deadline.passed()) return unready();
       RETURN_IF_ERROR(listen_once([&](Guest& guest) -> Status {
         auto received = receive(guest.socket);
@@ -269,7 +313,9 @@ class Host {
         return Status::success();
       }));
     }
-    return Status::success();
+    if (!machines_ || machines_->count() == 1) return Status::success();
+    machines_->enter_ready();
+    return until_entered("ready", machines_->count(), [this](Guest& guest) { return hear_address(guest); });
   }
 
   Status unready() const {
@@ -311,7 +357,7 @@ class Host {
   }
 
   const JoinRequest& request_;
-  const JoinMessage& hello_;
+  JoinMessage hello_;
   std::span<const int> mine_;
   InterruptWatch interrupts_;
   Door door_;
@@ -319,12 +365,13 @@ class Host {
   std::vector<std::unique_ptr<Guest>> guests_;
   std::vector<Guest*> seats_;  // by rank; null for rank 0 and for those who have not come
   Joined joined_;
+  std::unique_ptr<Machines> machines_;  // where there is a store
 };
 
 }  // namespace
 
-Result<Joined> host_world(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine) {
-  return Host(request, hello, mine).run();
+Result<Joined> host_world(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine, bool& taken) {
+  return Host(request, hello, mine).run(taken);
 }
 
 void host_declines(const JoinRequest& request, const Status& why) { Host(request, {}, {}).decline(why); }

@@ -1,4 +1,4 @@
-// Rank 0's side of joining.
+// Rank 0's side of joining, or that of the machine's agent.
 #pragma once
 
 #include <span>
@@ -8,7 +8,8 @@
 
 namespace unisono {
 
-Result<Joined> host_world(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine);
+// With a store, and where another is the agent already: empty, and `taken` is set.
+Result<Joined> host_world(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine, bool& taken);
 void host_declines(const JoinRequest& request, const Status& why);  // tells whoever comes within a second
 Status interrupted_while_joining(const JoinRequest& request);
 void rest(int attempt);  // before looking again for something that another process has to do first

@@ -20,7 +20,7 @@ using distributed::StoreAnswer;
 using distributed::StoreRequest;
 using Kind = StoreRequest::Kind;
 
-constexpr std::string_view file_scheme = "file://";
+constexpr std::string_view file_scheme = "file://", tcp_scheme = "tcp://";
 
 std::string joined_key(int rank) { return fmt::format("unisono/worlds_joined/{}", rank); }
 std::string name_key(int64_t generation) { return fmt::format("unisono/world/{}/name", generation); }
@@ -42,12 +42,11 @@ Result<std::string> random_name() {
 
 Result<InitMethod> init_method_of(const std::string& text) {
   if (text.empty() || text == "env://") return InitMethod{};
-  if (text.starts_with("tcp://"))
-    return Status(ErrorCode::init, fmt::format("init_method \"{}\": ranks on several machines are not supported yet; on one "
-                                               "machine use \"env://\" under a launcher, or \"file:///path\"", text));
+  if (text == tcp_scheme) return Status(ErrorCode::argument, "init_method is \"tcp://\"; write tcp://host:port, rank 0's machine and a free port of it");
+  if (text.starts_with(tcp_scheme)) return InitMethod{InitMethod::Kind::tcp, text.substr(tcp_scheme.size())};
   if (!text.starts_with(file_scheme))
-    return Status(ErrorCode::argument, fmt::format("init_method is \"{}\"; there are \"env://\" (the default) and "
-                                                   "\"file:///path\", and store= instead of either", text));
+    return Status(ErrorCode::argument, fmt::format("init_method is \"{}\"; there are \"env://\" (the default), \"tcp://host:port\" and "
+                                                   "\"file:///path\", and store= instead of any of them", text));
   const std::string path = text.substr(file_scheme.size());
   if (!path.starts_with('/') || path.find('\0') != std::string::npos)
     return Status(ErrorCode::argument, fmt::format("init_method is \"{}\"; a file is named by its whole path, as in "

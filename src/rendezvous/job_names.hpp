@@ -12,12 +12,12 @@ namespace unisono {
 
 // How init_process_group() is told to meet; a value.
 struct InitMethod {
-  enum class Kind { env, file };
+  enum class Kind { env, file, tcp };
   Kind kind = Kind::env;
-  std::string path;  // of the file
+  std::string path;  // of the file; of tcp://, host:port
 };
 
-// "", "env://" and "file:///path". InitError for tcp://, ArgumentError that lists what there is for anything else.
+// "", "env://", "tcp://host:port" and "file:///path". ArgumentError that lists what there is for anything else.
 Result<InitMethod> init_method_of(const std::string& text);
 
 // The name is the same for all ranks that name the same file, by whatever path. It is made if absent, empty, and it is left there.

@@ -29,9 +29,17 @@ Status squatted(const PeerIdentity& who, const JoinRequest& request) {
                                        "end it or choose another UNISONO_JOB", request.job, who.uid, who.process())};
 }
 
+// As others call whom they visit.
+std::string host_of(const JoinRequest& request) {
+  return request.store ? fmt::format("the agent of job \"{}\" on this machine", request.job) : fmt::format("rank 0 of job \"{}\"", request.job);
+}
+
+// An agent that is there no more, or not yet, is not waited for: this rank may become it.
 Result<Descriptor> find_host(const JoinRequest& request, bool met_before) {
+  constexpr int most_visits_to_an_agent = 50;
   InterruptWatch interrupts;
   for (int attempt = 0; !request.deadline.passed(); ++attempt) {
+    if (request.store && attempt == most_visits_to_an_agent) return Status(ErrorCode::peer_lost, "nobody is there");
     if (interrupts.tripped()) return interrupted_while_joining(request);
     auto outcome = connect_to(meeting_place(request.job));
     if (!outcome.ok()) return outcome.status();
@@ -43,8 +51,8 @@ Result<Descriptor> find_host(const JoinRequest& request, bool met_before) {
     }
     rest(attempt);
   }
-  return Status(ErrorCode::init, fmt::format("rank {} of {} waited for rank 0 of job \"{}\", which {}", request.rank, request.size,
-                                             request.job, met_before ? "was there, went away without a word, and has not come back; did it die?"
+  return Status(ErrorCode::init, fmt::format("rank {} of {} waited for {}, which {}", request.rank, request.size,
+                                             host_of(request), met_before ? "was there, went away without a word, and has not come back; did it die?"
                                                                      : "has not appeared on this machine; was it started?"));
 }
 
@@ -54,12 +62,11 @@ Result<JoinReceived> next_message(const Descriptor& host, const JoinRequest& req
   const Readable readable = wait_readable(host.number(), deadline);
   if (readable == Readable::interrupted) return interrupted_while_joining(request);
   if (readable == Readable::late)
-    return Status(ErrorCode::init, fmt::format("rank {} of {} met rank 0 of job \"{}\", but not everybody came in time",
-                                               request.rank, request.size, request.job));
+    return Status(ErrorCode::init, fmt::format("rank {} of {} met {}, but not everybody came in time", request.rank, request.size, host_of(request)));
   auto received = receive(host);
   if (!received.ok())
-    return Status(received.status().code(), fmt::format("rank 0 of job \"{}\" went away while rank {} was joining: {}",
-                                                        request.job, request.rank, received.status().message()));
+    return Status(received.status().code(), fmt::format("{} went away while rank {} was joining: {}", host_of(request), request.rank,
+                                                        received.status().message()));
   if (received->message.kind == JoinKind::refuse) return received->message.said();
   return received;
 }
@@ -82,26 +89,44 @@ Status check_entry(const JoinMessage& member, const JoinRequest& request) {
   return {ErrorCode::protocol, fmt::format("a roster entry for rank {} of {} cannot be", member.rank, request.size)};
 }
 
+// There are ranks on other machines, and they have to know where to find this one.
+Status listen_for_others(const Descriptor& host, const JoinRequest& request, const JoinMessage& hello) {
+  if (!request.listen) return invalid_entry();
+  auto address = request.listen();
+  if (!address.ok()) return address.status();
+  JoinMessage listening = hello;
+  listening.kind = JoinKind::listening;
+  address->copy(listening.address, sizeof(listening.address) - 1);
+  return tell_host(host, request, listening);
+}
+
 // Everybody's arena and what to watch, one after the other. `again` is set when rank 0 asked us to come back later.
-Status meet_members(const Descriptor& host, const JoinRequest& request, Joined& joined, bool& again) {
+Status meet_members(const Descriptor& host, const JoinRequest& request, const JoinMessage& hello, Joined& joined, bool& again) {
   joined.neighbours.resize(static_cast<size_t>(request.size));
   joined.watches.resize(static_cast<size_t>(request.size));
+  std::vector<int> hosts(static_cast<size_t>(request.size));
   for (int seen = 0; seen < request.size; ++seen) {
     auto received = next_message(host, request);
+    if (received.ok() && received->message.kind == JoinKind::listen) {
+      RETURN_IF_ERROR(listen_for_others(host, request, hello));
+      received = next_message(host, request);
+    }
     again = received.ok() ? received->message.kind == JoinKind::retry : seen == 0 && hung_up(received.status());
     if (again) return Status::success();
     if (!received.ok()) return received.status();
     std::vector<Descriptor>& descriptors = received->descriptors;
     const JoinMessage& member = received->message;
     RETURN_IF_ERROR(check_entry(member, request));
-    const bool is_here = request.hosts.share(member.rank, request.rank);
-    if (is_here != (descriptors.size() >= 2)) return invalid_entry();
+    const bool is_here = descriptors.size() >= 2;
+    if (!request.store && is_here != request.hosts.share(member.rank, request.rank)) return invalid_entry();
+    hosts[static_cast<size_t>(member.rank)] = member.host;
     RETURN_IF_ERROR(admit(member, is_here ? descriptors[0].number() : -1, joined));
     if (member.rank == request.rank || !is_here) continue;
     Watch& watch = joined.watches[static_cast<size_t>(received->message.rank)];
     watch.life = std::move(descriptors[1]);
     if (descriptors.size() > 2) watch.process = std::move(descriptors[2]);
   }
+  joined.hosts = Hosts(hosts);
   return Status::success();
 }
 
@@ -118,11 +143,13 @@ JoinMessage unable(const JoinRequest& request, const Status& why) {
 // asked us to come back later.
 Result<Joined> visit_host(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine, bool& again) {
   auto host = find_host(request, std::exchange(again, false));
+  again = request.store && hung_up(host.status());
+  if (again) return Joined();
   if (!host.ok()) return host.status();
   Joined joined;
   RETURN_IF_ERROR(tell_host(*host, request, hello, mine));
   FAULT_POINT("join_said_hello");
-  if (Status met = or_out_of_memory([&] { return meet_members(*host, request, joined, again); }); !met.ok()) {
+  if (Status met = or_out_of_memory([&] { return meet_members(*host, request, hello, joined, again); }); !met.ok()) {
     if (!hung_up(met)) mention(*host, unable(request, met));
     return met;
   }
@@ -158,12 +185,14 @@ Result<Joined> meet(const JoinRequest& request, const Arena& arena) {
   hello.flag = register_global_barrier();
   hello.probe = head.probe;
   request.address.copy(hello.address, sizeof(hello.address) - 1);
-  hello.hosts = hash_text(request.hosts.text());  // 2,2 and 2x2 are the same
+  hello.hosts = request.hosts.one() ? 0 : hash_text(request.hosts.text());  // 2,2 and 2x2 are the same
   hello.say(request.hosts_text);
   const int mine[] = {arena.descriptor(), reading.number()};
   bool again = false;
   for (int attempt = 0;; ++attempt) {
-    auto joined = request.rank == 0 ? host_world(request, hello, mine) : visit_host(request, hello, mine, again);
+    bool is_guest = request.rank != 0 && !request.store;
+    auto joined = is_guest ? Result<Joined>(Joined()) : host_world(request, hello, mine, is_guest);
+    if (is_guest) joined = visit_host(request, hello, mine, again);
     if (again) {
       rest(attempt);
       continue;
@@ -215,7 +244,7 @@ Status require_descriptors(const JoinRequest& request) {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return Status::success();
   int64_t open_now = open_descriptors() - 3;  // without ".", ".." and the folder's own
   if (open_now <= 0) open_now = taken_for_granted;
-  const int64_t needed = (request.rank == 0 || !request.hosts.one() ? 3 : 2) * int64_t{request.size} + for_ourselves;
+  const int64_t needed = (request.rank == 0 || request.store || !request.hosts.one() ? 3 : 2) * int64_t{request.size} + for_ourselves;
   if (limit.rlim_cur >= static_cast<rlim_t>(open_now + needed)) return Status::success();
   return {ErrorCode::resource, fmt::format("joining {} ranks needs {} open files beside the {} that rank {} has open, and the limit is {}; "
                                            "raise it with `ulimit -n {}`",

@@ -1,7 +1,13 @@
 // How the ranks of one machine meet: at an abstract AF_UNIX name made of the user and the job. Rank 0 listens there,
 // collects everyone's arena, and hands each of them to all. No port, no file, no secret.
+//
+// Where ranks may be on several machines there is a store that all reach. On each machine the first to come listens, whatever its rank: the
+// machine's agent. The agents tell each other of their ranks through the store (roster.hpp); ranks that meet nobody at the name of their own machine
+// are elsewhere, whatever a launcher says. Only if there are several machines does anybody open a socket.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +19,7 @@
 #include "transport/arena.hpp"
 #include "transport/lanes.hpp"
 #include "unisono/status.hpp"
+#include "unisono/store.hpp"
 
 namespace unisono {
 
@@ -25,6 +32,8 @@ struct JoinRequest {
   std::string address = {};  // of this rank's sockets, as Address writes it; empty: it has none
   Hosts hosts = {};  // pretended: the ranks of one machine share their arenas as if they were on so many
   std::string hosts_text = {};  // as it was given
+  std::shared_ptr<distributed::Store> store = {};      // null: all ranks are on this machine
+  std::function<Result<std::string>()> listen = {};    // with a store: opens this rank's sockets, and says where
 };
 
 // By what one learns that a rank is gone; both are readable then, and empty for oneself.
@@ -39,6 +48,7 @@ struct Joined {
   std::vector<Watch> watches;         // by rank
   Door door;                          // rank 0: the meeting place, kept for late_visitors.hpp
   Descriptor life;                    // closed when we end, leave or call exec(): the others watch its other end
+  Hosts hosts;                        // which ranks share a machine, or are to treat each other so
   bool global_barrier = false;        // whether every process has registered for membarrier
 };
 

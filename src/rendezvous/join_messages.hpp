@@ -14,6 +14,7 @@
 
 namespace unisono {
 
+// Where ranks of several machines join, "0" is the agent of this machine, whatever its rank.
 enum class JoinKind : uint32_t {
   hello,   // rank → 0: who I am; with its arena and the reading end of its life pipe
   member,  // 0 → rank: one for every rank; with that rank's arena, its life pipe and, where it has a pid here, its pidfd; with
@@ -23,6 +24,8 @@ enum class JoinKind : uint32_t {
   refuse,  // 0 → rank: why not
   retry,   // 0 → rank: the world that you left is still being taken down; come again
   unable,  // rank → 0: I cannot join, and why
+  listen,  // 0 → rank: there are ranks on other machines; open your sockets
+  listening,  // rank → 0: where they are
 };
 
 struct JoinMessage {
@@ -31,6 +34,7 @@ struct JoinMessage {
   int32_t rank = 0;
   int32_t size = 0;
   int32_t pid = 0;
+  int32_t host = 0;    // member: its number
   uint32_t code = 0;   // refuse, unable: the ErrorCode
   uint32_t flag = 0;   // hello, go: membarrier is registered
   uint64_t hosts = 0;  // hello: hash of the layout of pretended hosts, whose text is said

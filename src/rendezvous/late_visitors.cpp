@@ -14,14 +14,14 @@ constexpr double patience_s = 5;
 constexpr size_t most_guests = 64;  // the oldest makes room for the next
 
 JoinMessage answer_to(const JoinMessage& hello, const Joined& joined, const JoinRequest& request) {
-  const bool known = hello.rank > 0 && hello.rank < request.size;
+  const bool known = hello.rank >= 0 && hello.rank < request.size && hello.rank != request.rank;
   const Neighbour* member = known ? &joined.neighbours[static_cast<size_t>(hello.rank)] : nullptr;
   const bool left = member && member->head().goodbye.load(std::memory_order_acquire) != 0;
   JoinMessage answer;
   answer.kind = left ? JoinKind::retry : JoinKind::refuse;
   answer.code = static_cast<uint32_t>(ErrorCode::init);
-  answer.say(fmt::format("job \"{}\" is already running with {} ranks (rank 0 is pid {}{}); wait for it to end or choose "
-                         "another UNISONO_JOB", request.job, request.size, getpid(),
+  answer.say(fmt::format("job \"{}\" is already running with {} ranks (rank {} is pid {}{}); wait for it to end or choose "
+                         "another UNISONO_JOB", request.job, request.size, request.rank, getpid(),
                          known ? fmt::format(", rank {} is pid {}", hello.rank, member->pid) : std::string()));
   return answer;
 }

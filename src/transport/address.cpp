@@ -8,6 +8,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/descriptor.hpp"
+
 namespace unisono {
 namespace {
 
@@ -41,6 +43,13 @@ Address Address::loopback(int port) {
 
 Address Address::of_socket(int socket) { return asked(socket, getsockname); }
 Address Address::of_peer(int socket) { return asked(socket, getpeername); }
+
+// Nothing is sent: connecting a datagram socket only chooses.
+Address Address::of_route_to(const Address& there) {
+  const Descriptor probe(socket(there.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!probe || connect(probe.number(), there.with_port(there.port() ? there.port() : 1).get(), there.bytes()) != 0) return {};
+  return of_socket(probe.number());
+}
 
 std::optional<Address> Address::parse(std::string_view text) {
   const size_t colon = text.rfind(':');

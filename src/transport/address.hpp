@@ -18,6 +18,7 @@ class Address {
   static std::optional<Address> parse(std::string_view text);  // as text() writes it; no names
   static Address of_socket(int socket);                        // that it is bound to
   static Address of_peer(int socket);                          // that it is connected to
+  static Address of_route_to(const Address& there);            // that the kernel would use towards it; none, with errno
 
   explicit operator bool() const { return family() != AF_UNSPEC; }
   bool operator==(const Address& other) const { return text() == other.text(); }

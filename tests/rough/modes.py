@@ -16,6 +16,7 @@ from rough import system
 NOBODY = 65534
 GIB = 1 << 30
 CGROUP_BYTES = 64 << 20
+SECRET = "5e" * 32
 
 
 @contextlib.contextmanager
@@ -128,5 +129,9 @@ MODES = {mode.name: mode for mode in (
     Mode("l-uneven", "on two pretended hosts, one of one rank", environment={"UNISONO_TEST_HOSTS": "uneven"}),
     Mode("l-middle", "on three pretended hosts, two of one rank", environment={"UNISONO_TEST_HOSTS": "middle"}),
     Mode("l-interleaved", "on two pretended hosts, ranks in turns", environment={"UNISONO_TEST_HOSTS": "interleaved"}),
+    Mode("l-trusted", "on two pretended hosts that have a secret in common",
+         environment={"UNISONO_TEST_HOSTS": "halves", "UNISONO_SECRET": SECRET}),
+    Mode("l-encrypted", "on two pretended hosts, all bytes in TLS",
+         environment={"UNISONO_TEST_HOSTS": "halves", "UNISONO_SECRET": SECRET, "UNISONO_ENCRYPT": "on"}),
     Mode("l-alone", "on a pretended host a rank", environment={"UNISONO_TEST_HOSTS": "alone"}),
 )}

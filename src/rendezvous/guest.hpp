@@ -1,0 +1,28 @@
+// Who has come to the meeting place, as rank 0 or the machine's agent sees it, and what is said of one that does not stay. Used by host.cpp.
+#pragma once
+
+#include <optional>
+
+#include "base/clock.hpp"
+#include "rendezvous/join.hpp"
+#include "rendezvous/join_messages.hpp"
+
+namespace unisono {
+
+struct Guest {
+  Descriptor socket;
+  PeerIdentity who;
+  Deadline speaks_by = Deadline::in_seconds(5);
+  std::optional<JoinMessage> hello;
+  Descriptor arena, life;
+  bool ready = false, listens = false;
+
+  bool is_silent() const { return !hello; }
+};
+
+Status already_running(const JoinRequest& request, const Descriptor& holder);  // somebody else holds the meeting place
+Status unable(const JoinMessage& message, const PeerIdentity& who);
+Status went_away(const Guest& guest);
+Descriptor process_of(const Guest& guest);  // a pidfd; empty where its pid means nothing here
+
+}  // namespace unisono

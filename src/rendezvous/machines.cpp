@@ -1,0 +1,54 @@
+// See machines.hpp.
+#include "rendezvous/machines.hpp"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <algorithm>
+
+#include "base/hash.hpp"
+
+namespace unisono {
+
+Machines::Machines(const JoinRequest& request)
+    : request_(request), number_of_rank_(static_cast<size_t>(request.size)), elsewhere_(static_cast<size_t>(request.size)),
+      roster_(request.store, fmt::format("unisono/meeting/{:016x}", hash_text(request.job)), request.deadline) {
+  if (getrandom(&mine_, sizeof(mine_), 0) != static_cast<ssize_t>(sizeof(mine_))) mine_ = static_cast<uint64_t>(now_ns());
+}
+
+void Machines::enter(const std::string& round, const JoinMessage& hello) {
+  roster_.enter(round, hello.rank, Seat{hello.rank, hello.pid, hello.probe, mine_, hello.address}.text());
+}
+
+Status Machines::read_seats(const std::function<std::string(int rank)>& process_here) {
+  const std::vector<std::string> entries = roster_.entries().value_or(std::vector<std::string>());
+  for (int rank = 0; rank < request_.size; ++rank) {
+    const auto index = static_cast<size_t>(rank);
+    const std::optional<Seat> seat = index < entries.size() ? Seat::parse(entries[index]) : std::nullopt;
+    if (!seat || seat->rank != rank) return {ErrorCode::init, fmt::format("the store holds something else than what an agent says of rank {}", rank)};
+    const std::string here = process_here(rank);
+    if (!here.empty() && seat->machine != mine_)
+      return {ErrorCode::init, fmt::format("two processes call themselves rank {}: {} on this machine, and pid {} on another", rank, here, seat->pid)};
+    if (here.empty() && seat->machine == mine_)
+      return {ErrorCode::init, fmt::format("rank {} (pid {}) went away while joining", rank, seat->pid)};
+    if (here.empty()) elsewhere_[index] = seat;
+    number_of_rank_[index] = numbers_.emplace(seat->machine, count()).first->second;
+  }
+  return Status::success();
+}
+
+Result<JoinMessage> Machines::member(int rank, const JoinMessage& like) const {
+  const Seat& seat = *elsewhere_[static_cast<size_t>(rank)];
+  if (!Address::parse(seat.address)) return Status(ErrorCode::init, fmt::format("the store holds something else than where rank {} listens", rank));
+  JoinMessage member = like;
+  member.kind = JoinKind::member;
+  member.rank = rank;
+  member.pid = seat.pid;
+  member.probe = seat.probe;
+  member.host = number_of(rank);
+  std::ranges::fill(member.address, 0);
+  seat.address.copy(member.address, sizeof(member.address) - 1);
+  return member;
+}
+
+}  // namespace unisono
