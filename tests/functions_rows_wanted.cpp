@@ -6,14 +6,12 @@ namespace {
 
 constexpr std::string_view none = "-";
 constexpr std::string_view python = "Python";
-constexpr std::string_view machines = "many machines";
 constexpr std::string_view cpp = "C++";
 
 // clang-format off
 constexpr Note all_notes[] = {
     {none, "this side does not have it, and there is nothing that it would be called"},
     {python, "belongs to the Python layer: it is about Python objects, or about tensors that a call returns"},
-    {machines, "needs several machines"},
     {cpp, "only from C++ so far"},
 };
 
@@ -21,7 +19,7 @@ constexpr WantedRow joining[] = {
     // torch, mindspore, distributed, comm_func, C
     {"init_process_group", "init", "init_process_group", "communication::init",
      "unisono_init, unisono_init_with, unisono_init_at"},
-    {"init_process_group(tcp://)", none, machines, none, machines},
+    {"init_process_group(tcp://)", none, "init_process_group", none, "unisono_init_at"},
     {"destroy_process_group", "release", "destroy_process_group", "communication::release", "unisono_finalize"},
     {"is_initialized", "GlobalComm.INITED", "is_initialized", "communication::GlobalComm::INITED", "unisono_is_initialized"},
     {"is_available", none, "is_available", none, none},

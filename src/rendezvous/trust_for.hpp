@@ -12,7 +12,8 @@
 
 namespace unisono {
 
-// By the job's secret. Null where there is none and the address is on the loopback interface; AuthError that names both remedies where it is not.
+// By the job's secret. Null where there is none and the address is on the loopback interface, for which the user's own file is not asked; AuthError
+// that names both remedies where it is not.
 Result<std::shared_ptr<const Trust>> trust_for(std::string_view job, const Address& address);
 
 // "host:port", "[::1]:port" or "name:port", as somebody wrote it; the addresses in the order in which to try them.
