@@ -260,6 +260,20 @@ TEST_F(Interrupt, ends_waiting_for_a_store) {
   expect_error<RevokedError>({"interrupted", "\"absent\""}, [] { distributed::HashStore().get("absent"); });
 }
 
+TEST_F(Interrupt, ends_waiting_for_a_store_elsewhere_or_for_its_master) {
+  distributed::TCPStore store("127.0.0.1", 0, {.is_master = true});
+  interrupt_me();
+  expect_error<RevokedError>({"interrupted", "\"absent\""}, [&] { store.get("absent"); });
+  expect_error<RevokedError>({"interrupted", "2 users"}, [] {
+    distributed::TCPStore("127.0.0.1", 0, {.world_size = 2, .is_master = true, .wait_for_workers = true});
+  });
+  const int port = distributed::TCPStore("127.0.0.1", 0, {.is_master = true}).port();  // where nobody listens any more
+  expect_error<RevokedError>({"interrupted while waiting for the store"}, [&] { distributed::TCPStore("127.0.0.1", port); });
+  interrupted_thread = std::thread::id();
+  store.set("absent", "there");  // the store is as it was
+  EXPECT_EQ(store.get("absent"), "there");
+}
+
 // Whoever says no is asked again and again, and the call goes on as if nothing had been.
 TEST_F(Interrupt, that_is_none_changes_nothing) {
   static std::atomic<int> looks;

@@ -100,6 +100,18 @@ TEST(StoreFrames, lengths_inside_a_frame_are_not_believed) {
   }
 }
 
+// Lengths that are allowed, and more than there is.
+TEST(StoreFrames, are_no_shorter_than_they_say) {
+  for (const uint32_t length : {4u, 4096u}) {
+    expect_refused(read_perform(bytes_of(1u, 2u, length, 0u, 0u, int64_t{0}) + "abc"), "a request");
+    expect_refused(read_perform(bytes_of(1u, 2u, 0u, length, 0u, int64_t{0}) + "abc"), "a request");
+    expect_refused(read_await(bytes_of(int64_t{1}, 1u, length) + "abc"), "a key");
+    expect_refused(read_values(bytes_of(1u, length) + "abc", 1), "a value");
+    expect_refused(read_answers(bytes_of(1u, 1u, length, int64_t{0}) + "abc", 1), "an answer");
+    EXPECT_EQ(read_refused(bytes_of(1u, length) + "abc").message(), "a refusal that is none");
+  }
+}
+
 TEST(StoreFrames, are_no_longer_than_they_say) {
   expect_refused(read_perform(body_of(*perform_frame({{.key = "k"}})) + "x"), "more than");
   expect_refused(read_await(body_of(*await_frame({0, {"k"}})) + "x"), "more than");

@@ -203,7 +203,7 @@ TEST(TCPStrangers, are_at_most_sixty_four_at_once) {
 }
 
 TEST(TCPStrangers, that_only_know_the_job_do_not_keep_users_out) {
-  const auto store = master();
+  const auto store = master({.stranger_s = 60});
   std::list<KnowsTheJob> visitors;
   for (int count = 0; count < 70; ++count) visitors.emplace_back(store->port());
   const int64_t started_ns = now_ns();
@@ -239,7 +239,7 @@ TEST(TCPStrangers, with_the_secret_that_speak_nonsense_lose_their_connection_alo
       {hello, bytes_of(static_cast<uint32_t>(most_frame_bytes) + 1, 3u), "allowed here"},
       {hello, bytes_of(0u, 77u), "kind 77"},
       {hello, hello, "kind 1, which no client sends"},
-      {hello, hello + std::string(1_MiB, 'x'), "kind 1, which no client sends"},  // and it hears so, with all that still lies unread
+      {hello, hello + std::string(8_MiB, 'x'), "kind 1, which no client sends"},  // and it hears so, with all that still lies unread
       {hello, bytes_of(4u, 3u, ~uint32_t{0}), "more requests"},
       {hello, bytes_of(12u, 4u, int64_t{5}, ~uint32_t{0}), "keys that cannot be"},
       {hello, *await_frame({never_ns, {"never"}}) + *perform_frame({}), "while another is still waiting"},

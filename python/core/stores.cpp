@@ -12,6 +12,7 @@ using distributed::FileStore;
 using distributed::HashStore;
 using distributed::PrefixStore;
 using distributed::Store;
+using distributed::TCPStore;
 using nb::handle;
 
 nb::bytes to_bytes(const std::string& value) { return nb::bytes(value.data(), value.size()); }
@@ -93,6 +94,23 @@ void bind_several(nb::class_<Store>& store) {
       }, "How long get() and wait() wait.");
 }
 
+void bind_tcp_store(nb::module_& module) {
+  nb::class_<TCPStore, Store>(module, "TCPStore", "A store for the processes of many machines, which one of them, the master, keeps.")
+      .def("__init__", [](TCPStore* self, handle host_name, handle port, handle world_size, handle is_master, handle timeout, handle wait) {
+        distributed::TCPStoreOptions options;
+        const std::string host = text_of(host_name, "host_name");
+        const int number = whole_of(port, "port");
+        options.world_size = whole_or_none(world_size, "world_size");
+        options.is_master = flag_of(is_master, "is_master");
+        options.timeout_s = seconds_of(timeout).value_or(options.timeout_s);
+        options.wait_for_workers = flag_of(wait, "wait_for_workers");
+        without_gil([&] { return new (self) TCPStore(host, number, options), 0; });
+      }, any("host_name"), any("port"), any("world_size") = nb::none(), any("is_master") = false, any("timeout") = nb::none(),
+         any("wait_for_workers") = true)
+      .def_prop_ro("host", &TCPStore::host, "The master's host, as it was given.")
+      .def_prop_ro("port", &TCPStore::port, "The master's port.");
+}
+
 }  // namespace
 
 void bind_stores(nb::module_& module) {
@@ -106,6 +124,7 @@ void bind_stores(nb::module_& module) {
         new (self) FileStore(path, whole_of(world_size, "world_size"));
       }, any("file_name"), any("world_size") = -1)
       .def_prop_ro("path", &FileStore::path, "The file.");
+  bind_tcp_store(module);
   nb::class_<PrefixStore, Store>(module, "PrefixStore", "A part of another store: every key gets the prefix in front.")
       .def("__init__", [](PrefixStore* self, handle prefix, handle other) {
         std::shared_ptr<Store> whole = store_of(other, "store");

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from unisono import _core
 from unisono import _errors
-from unisono._core import FileStore, HashStore, PrefixStore, ProcessGroup, ReduceOp, Store, Work
+from unisono._core import FileStore, HashStore, PrefixStore, ProcessGroup, ReduceOp, Store, TCPStore, Work
 from unisono._groups import (Backend, GroupMember, abort, agree, destroy_process_group, failed_ranks, get_backend, get_backend_config,
                              get_default_backend_for_device, get_global_rank, get_group_rank, get_node_local_rank,
                              get_process_group_ranks, get_rank, get_world_size, group, init_process_group, is_available,
@@ -25,7 +25,7 @@ from unisono._objects import (all_gather_object, broadcast_object_list, gather_o
                               send_object_list)
 
 __all__ = [
-    "Backend", "FileStore", "GroupMember", "HashStore", "P2POp", "PrefixStore", "ProcessGroup", "ReduceOp", "Store", "Work",
+    "Backend", "FileStore", "GroupMember", "HashStore", "P2POp", "PrefixStore", "ProcessGroup", "ReduceOp", "Store", "TCPStore", "Work",
     "abort", "agree", "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_into_tensor_coalesced",
     "all_gather_object", "all_gather_single", "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier",
     "batch_isend_irecv", "broadcast", "broadcast_object_list", "destroy_process_group", "exscan", "failed_ranks", "gather",

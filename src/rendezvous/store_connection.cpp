@@ -39,7 +39,7 @@ Status unreachable(int error) {
 // A port that nobody listens at may be given to the very socket that connects to it, which then speaks to itself.
 bool is_connected_to_itself(int socket) { return address_of_socket(socket).text() == address_of_peer(socket).text(); }
 
-Result<Descriptor> connect_to(const StoreAddress& address, Patience& patience) {
+Result<Descriptor> connect_socket(const StoreAddress& address, Patience& patience) {
   Descriptor socket(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return unreachable(errno);
   prepare_store_socket(socket.number());
@@ -69,7 +69,7 @@ StoreConnection::StoreConnection(Descriptor socket, const StoreCaller& caller)
       tls_(caller.trust, socket_.number(), Tls::Role::connects, {.from = caller.hello.rank, .to = TlsEnds::store}) {}
 
 Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const StoreAddress& address, const StoreCaller& caller, Patience& patience) {
-  auto socket = connect_to(address, patience);
+  auto socket = connect_socket(address, patience);
   if (!socket.ok()) return socket.status();
   std::unique_ptr<StoreConnection> connection(new StoreConnection(std::move(*socket), caller));
   RETURN_IF_ERROR(connection->shake_hands(patience));

@@ -13,11 +13,10 @@ namespace {
 
 using distributed::StoreAnswer;
 using distributed::StoreRequest;
-using Kind = StoreFrameKind;
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr std::string_view magic = "uni-tcp\n";
+constexpr std::string_view hello_begins = "uni-tcp\n";
 constexpr size_t most_library_bytes = 64;
 constexpr size_t most_refusal_bytes = 64_KiB;
 constexpr size_t most_kept_bytes = 64_KiB;  // by a reader between frames
@@ -29,9 +28,9 @@ constexpr size_t request_head_bytes = 24, key_head_bytes = 4, answer_head_bytes 
 
 Status cannot_be(std::string what) { return {ErrorCode::protocol, std::move(what)}; }
 
-class Writer {
+class FrameWriter {
  public:
-  explicit Writer(size_t body_bytes) {
+  explicit FrameWriter(size_t body_bytes) {
     bytes_.reserve(frame_head_bytes + body_bytes);
     bytes_.resize(frame_head_bytes);
   }
@@ -41,7 +40,7 @@ class Writer {
   }
   void count(size_t value) { number(static_cast<uint32_t>(value)); }
   void text(std::string_view text) { bytes_.append(text); }
-  std::string frame(Kind kind) {
+  std::string frame(StoreFrameKind kind) {
     const auto body_bytes = static_cast<uint32_t>(bytes_.size() - frame_head_bytes), number = static_cast<uint32_t>(kind);
     std::memcpy(bytes_.data(), &body_bytes, sizeof(body_bytes));
     std::memcpy(bytes_.data() + sizeof(body_bytes), &number, sizeof(number));
@@ -53,9 +52,9 @@ class Writer {
 };
 
 // Each function says whether it was there; nothing is looked at behind the end.
-class Reader {
+class BodyReader {
  public:
-  explicit Reader(std::string_view bytes) : rest_(bytes) {}
+  explicit BodyReader(std::string_view bytes) : rest_(bytes) {}
   size_t left() const { return rest_.size(); }
   template <typename Number>
   bool number(Number& value) {
@@ -95,7 +94,7 @@ Status larger_than_a_frame(ErrorCode code, size_t bytes) {
                             readable_size(most_frame_bytes))};
 }
 
-bool read_request(Reader& reader, StoreRequest& request) {
+bool read_request(BodyReader& reader, StoreRequest& request) {
   uint32_t kind = 0, key = 0, value = 0, expected = 0;
   if (!reader.number(kind) || !reader.number(key) || !reader.number(value) || !reader.number(expected) || !reader.number(request.amount)) return false;
   if (kind > last_request_kind) return false;
@@ -104,7 +103,7 @@ bool read_request(Reader& reader, StoreRequest& request) {
          reader.text(expected, most_value_bytes, request.expected);
 }
 
-bool read_answer(Reader& reader, StoreAnswer& answer) {
+bool read_answer(BodyReader& reader, StoreAnswer& answer) {
   uint32_t found = 0, value = 0;
   if (!reader.number(found) || !reader.number(value) || !reader.number(answer.number) || found > 1) return false;
   answer.found = found == 1;
@@ -117,13 +116,13 @@ void StoreFrameReader::feed(std::span<const std::byte> bytes) { bytes_.append(re
 
 Result<std::optional<StoreFrame>> StoreFrameReader::next() {
   if (bytes_.size() < frame_head_bytes) return std::optional<StoreFrame>();
-  Reader head(bytes_);
+  BodyReader head(bytes_);
   uint32_t body_bytes = 0, kind = 0;
-  if (!head.number(body_bytes) || !head.number(kind) || kind < static_cast<uint32_t>(Kind::hello) || kind > static_cast<uint32_t>(Kind::refused))
+  if (!head.number(body_bytes) || !head.number(kind) || kind < static_cast<uint32_t>(StoreFrameKind::hello) || kind > static_cast<uint32_t>(StoreFrameKind::refused))
     return cannot_be(fmt::format("a frame of kind {}, which there is not", kind));
   if (body_bytes > most_bytes_) return cannot_be(fmt::format("a frame of {} bytes; {} are allowed here", body_bytes, most_bytes_));
   if (bytes_.size() - frame_head_bytes < body_bytes) return std::optional<StoreFrame>();
-  StoreFrame frame{static_cast<Kind>(kind), bytes_.substr(frame_head_bytes, body_bytes)};
+  StoreFrame frame{static_cast<StoreFrameKind>(kind), bytes_.substr(frame_head_bytes, body_bytes)};
   bytes_.erase(0, frame_head_bytes + body_bytes);
   if (bytes_.empty() && bytes_.capacity() > most_kept_bytes) bytes_.shrink_to_fit();
   return std::optional<StoreFrame>(std::move(frame));
@@ -132,22 +131,22 @@ Result<std::optional<StoreFrame>> StoreFrameReader::next() {
 std::string library_version() { return UNISONO_VERSION; }
 
 std::string hello_frame(const StoreHello& hello) {
-  Writer writer(magic.size() + 16 + hello.library.size());
-  writer.text(magic);
+  FrameWriter writer(hello_begins.size() + 16 + hello.library.size());
+  writer.text(hello_begins);
   writer.number(hello.protocol);
   writer.number(hello.rank);
   writer.number(hello.is_new_user ? new_user_flag : 0u);
   writer.count(hello.library.size());
   writer.text(hello.library);
-  return writer.frame(Kind::hello);
+  return writer.frame(StoreFrameKind::hello);
 }
 
 Result<StoreHello> read_hello(std::string_view body) {
-  Reader reader(body);
+  BodyReader reader(body);
   StoreHello hello;
   std::string begins;
   uint32_t flags = 0, library = 0;
-  if (!reader.text(magic.size(), magic.size(), begins) || begins != magic || !reader.number(hello.protocol) || !reader.number(hello.rank) ||
+  if (!reader.text(hello_begins.size(), hello_begins.size(), begins) || begins != hello_begins || !reader.number(hello.protocol) || !reader.number(hello.rank) ||
       !reader.number(flags) || !reader.number(library) || !reader.text(library, most_library_bytes, hello.library))
     return cannot_be("a hello that is none");
   hello.is_new_user = (flags & new_user_flag) != 0;
@@ -157,16 +156,16 @@ Result<StoreHello> read_hello(std::string_view body) {
 }
 
 std::string welcome_frame(const StoreWelcome& welcome) {
-  Writer writer(16 + welcome.library.size());
+  FrameWriter writer(16 + welcome.library.size());
   writer.number(welcome.protocol);
   writer.number(welcome.epoch);
   writer.count(welcome.library.size());
   writer.text(welcome.library);
-  return writer.frame(Kind::welcome);
+  return writer.frame(StoreFrameKind::welcome);
 }
 
 Result<StoreWelcome> read_welcome(std::string_view body) {
-  Reader reader(body);
+  BodyReader reader(body);
   StoreWelcome welcome;
   uint32_t library = 0;
   if (!reader.number(welcome.protocol) || !reader.number(welcome.epoch) || !reader.number(library) ||
@@ -185,7 +184,7 @@ Result<std::string> perform_frame(const std::vector<StoreRequest>& requests) {
     bytes += request_head_bytes + request.key.size() + request.value.size() + request.expected.size();
   }
   if (bytes > most_frame_bytes) return larger_than_a_frame(ErrorCode::argument, bytes);
-  Writer writer(bytes);
+  FrameWriter writer(bytes);
   writer.count(requests.size());
   for (const StoreRequest& request : requests) {
     writer.number(static_cast<uint32_t>(request.kind));
@@ -197,11 +196,11 @@ Result<std::string> perform_frame(const std::vector<StoreRequest>& requests) {
     writer.text(request.value);
     writer.text(request.expected);
   }
-  return writer.frame(Kind::perform);
+  return writer.frame(StoreFrameKind::perform);
 }
 
 Result<std::vector<StoreRequest>> read_perform(std::string_view body) {
-  Reader reader(body);
+  BodyReader reader(body);
   size_t count = 0;
   if (!reader.count(request_head_bytes, count)) return cannot_be("more requests than there can be");
   std::vector<StoreRequest> requests(count);
@@ -219,18 +218,18 @@ Result<std::string> await_frame(const StoreAwait& await) {
     bytes += key_head_bytes + key.size();
   }
   if (bytes > most_frame_bytes) return larger_than_a_frame(ErrorCode::argument, bytes);
-  Writer writer(bytes);
+  FrameWriter writer(bytes);
   writer.number(await.wait_ns);
   writer.count(await.keys.size());
   for (const std::string& key : await.keys) {
     writer.count(key.size());
     writer.text(key);
   }
-  return writer.frame(Kind::await);
+  return writer.frame(StoreFrameKind::await);
 }
 
 Result<StoreAwait> read_await(std::string_view body) {
-  Reader reader(body);
+  BodyReader reader(body);
   StoreAwait await;
   size_t count = 0;
   if (!reader.number(await.wait_ns) || await.wait_ns < 0 || !reader.count(key_head_bytes, count)) return cannot_be("waiting for keys that cannot be");
@@ -249,7 +248,7 @@ Result<std::string> answers_frame(const std::vector<StoreAnswer>& answers) {
   size_t bytes = 4;
   for (const StoreAnswer& answer : answers) bytes += answer_head_bytes + answer.value.size();
   if (bytes > most_frame_bytes) return too_large_an_answer(bytes);
-  Writer writer(bytes);
+  FrameWriter writer(bytes);
   writer.count(answers.size());
   for (const StoreAnswer& answer : answers) {
     writer.number(answer.found ? 1u : 0u);
@@ -257,11 +256,11 @@ Result<std::string> answers_frame(const std::vector<StoreAnswer>& answers) {
     writer.number(answer.number);
     writer.text(answer.value);
   }
-  return writer.frame(Kind::answers);
+  return writer.frame(StoreFrameKind::answers);
 }
 
 Result<std::vector<StoreAnswer>> read_answers(std::string_view body, size_t count) {
-  Reader reader(body);
+  BodyReader reader(body);
   size_t there = 0;
   if (!reader.count(answer_head_bytes, there) || there != count) return cannot_be("another number of answers than of requests");
   std::vector<StoreAnswer> answers(count);
@@ -275,17 +274,17 @@ Result<std::string> values_frame(const std::vector<std::string>& values) {
   size_t bytes = 4;
   for (const std::string& value : values) bytes += key_head_bytes + value.size();
   if (bytes > most_frame_bytes) return too_large_an_answer(bytes);
-  Writer writer(bytes);
+  FrameWriter writer(bytes);
   writer.count(values.size());
   for (const std::string& value : values) {
     writer.count(value.size());
     writer.text(value);
   }
-  return writer.frame(Kind::values);
+  return writer.frame(StoreFrameKind::values);
 }
 
 Result<std::vector<std::string>> read_values(std::string_view body, size_t count) {
-  Reader reader(body);
+  BodyReader reader(body);
   size_t there = 0;
   if (!reader.count(key_head_bytes, there) || there != count) return cannot_be("another number of values than of keys");
   std::vector<std::string> values(count);
@@ -298,14 +297,14 @@ Result<std::vector<std::string>> read_values(std::string_view body, size_t count
 }
 
 std::string missing_frame(const std::vector<uint32_t>& indices) {
-  Writer writer(4 + index_bytes * indices.size());
+  FrameWriter writer(4 + index_bytes * indices.size());
   writer.count(indices.size());
   for (uint32_t index : indices) writer.number(index);
-  return writer.frame(Kind::missing);
+  return writer.frame(StoreFrameKind::missing);
 }
 
 Result<std::vector<uint32_t>> read_missing(std::string_view body, size_t count) {
-  Reader reader(body);
+  BodyReader reader(body);
   size_t there = 0;
   if (!reader.count(index_bytes, there) || there > count || reader.left() != there * index_bytes) return cannot_be("another number of missing keys than there can be");
   std::vector<uint32_t> indices(there);
@@ -316,15 +315,15 @@ Result<std::vector<uint32_t>> read_missing(std::string_view body, size_t count) 
 
 std::string refused_frame(const Status& status) {
   const std::string_view text = std::string_view(status.message()).substr(0, most_refusal_bytes);
-  Writer writer(8 + text.size());
+  FrameWriter writer(8 + text.size());
   writer.number(static_cast<uint32_t>(status.code()));
   writer.count(text.size());
   writer.text(text);
-  return writer.frame(Kind::refused);
+  return writer.frame(StoreFrameKind::refused);
 }
 
 Status read_refused(std::string_view body) {
-  Reader reader(body);
+  BodyReader reader(body);
   uint32_t code = 0, bytes = 0;
   std::string text;
   if (!reader.number(code) || !reader.number(bytes) || !reader.text(bytes, most_refusal_bytes, text) || reader.left() != 0 || code == 0 ||

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -220,9 +221,10 @@ void StoreServer::Hall::let_in() {
   if (!is_listening) await_guests();
 }
 
-// Sends one stranger away where there are too many. False: all of them have named this job a moment ago.
+// Sends one stranger away where another one waits and there are too many. False: all of them have named this job a moment ago.
 bool StoreServer::Hall::make_room() {
-  if (strangers.size() < most_strangers) return true;
+  pollfd waiting{listener, POLLIN, 0};
+  if (strangers.size() < most_strangers || poll(&waiting, 1, 0) <= 0) return true;
   const bool all_name_us = std::ranges::all_of(strangers, &StoreSession::shows_our_job);
   std::map<std::string, int> from;
   for (const StoreSession* stranger : strangers) ++from[stranger->address().network()];

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int last_port = 65535;
 
-Status check(const TcpStoreRequest& request) {
+Status check_request(const TcpStoreRequest& request) {
   const distributed::TCPStoreOptions& options = request.options;
   auto wrong = [](std::string message) { return Status(ErrorCode::argument, "TCPStore: " + message); };
   if (request.port < 0 || request.port > last_port || (request.port == 0 && !options.is_master))
@@ -59,7 +59,7 @@ struct distributed::TCPStore::Parts {
 
 Result<std::unique_ptr<distributed::TCPStore::Parts>> TcpStoreMaker::parts(const TcpStoreRequest& request) {
   RETURN_IF_ERROR(outside_interrupt_check());
-  RETURN_IF_ERROR(check(request));
+  RETURN_IF_ERROR(check_request(request));
   const Deadline deadline = Deadline::in_seconds(request.options.timeout_s);
   auto addresses = await_addresses(request, deadline);
   if (!addresses.ok()) return Status(addresses.status().code(), "TCPStore: " + addresses.status().message());
@@ -89,6 +89,12 @@ Result<std::unique_ptr<distributed::TCPStore::Parts>> TcpStoreMaker::parts(const
   return parts;
 }
 
+std::unique_ptr<distributed::TCPStore::Parts> TcpStoreMaker::parts_or_throw(const TcpStoreRequest& request) {
+  auto made = parts(request);
+  throw_if_error(made.status());
+  return std::move(*made);
+}
+
 Result<std::shared_ptr<distributed::TCPStore>> TcpStoreMaker::make(const TcpStoreRequest& request) {
   auto made = parts(request);
   if (!made.ok()) return made.status();
@@ -98,18 +104,9 @@ Result<std::shared_ptr<distributed::TCPStore>> TcpStoreMaker::make(const TcpStor
 }
 
 namespace distributed {
-namespace {
-
-template <typename T>
-T value_or_throw(Result<T> result) {
-  throw_if_error(result.status());
-  return std::move(*result);
-}
-
-}  // namespace
 
 TCPStore::TCPStore(const std::string& host, int port, const TCPStoreOptions& options)
-    : TCPStore(value_or_throw(TcpStoreMaker::parts({.host = host, .port = port, .options = options}))) {
+    : TCPStore(TcpStoreMaker::parts_or_throw({.host = host, .port = port, .options = options})) {
   set_timeout(options.timeout_s);
 }
 

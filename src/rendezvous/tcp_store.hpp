@@ -24,6 +24,7 @@ struct TcpStoreRequest {
 struct TcpStoreMaker {
   static Result<std::shared_ptr<distributed::TCPStore>> make(const TcpStoreRequest& request);
   static Result<std::unique_ptr<distributed::TCPStore::Parts>> parts(const TcpStoreRequest& request);
+  static std::unique_ptr<distributed::TCPStore::Parts> parts_or_throw(const TcpStoreRequest& request);
 };
 
 inline Result<std::shared_ptr<distributed::TCPStore>> make_tcp_store(const TcpStoreRequest& request) { return TcpStoreMaker::make(request); }

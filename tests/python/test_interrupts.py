@@ -56,7 +56,8 @@ if rank == 0:
     assert programs.run(source, 2)[0] == (0, ["KeyboardInterrupt"], "")
 
 
-@pytest.mark.parametrize("store", ["dist.HashStore()", "dist.FileStore(meeting[7:] + 'store')"])
+@pytest.mark.parametrize("store", ["dist.HashStore()", "dist.FileStore(meeting[7:] + 'store')",
+                                   "dist.TCPStore('127.0.0.1', 0, is_master=True)"])
 def test_in_a_store(store):
     source = f"""
 store = {store}
@@ -70,6 +71,21 @@ store.set("key", "value")
 say(store.get("key"))
 """
     assert programs.run(source, 1) == [(0, ["KeyboardInterrupt", "b'value'"], "")]
+
+
+def test_waiting_for_the_master_of_a_store():
+    source = """
+import socket
+free = socket.socket()
+free.bind(("127.0.0.1", 0))
+def waiting(): dist.TCPStore("127.0.0.1", free.getsockname()[1])
+interrupt_in("waiting")
+try:
+    waiting()
+except KeyboardInterrupt:
+    say("KeyboardInterrupt")
+"""
+    assert programs.run(source, 1) == [(0, ["KeyboardInterrupt"], "")]
 
 
 def test_not_caught_it_ends_the_program_as_usual():

@@ -43,9 +43,10 @@ class DictionaryStore:
         return self.values.pop(key, None) is not None
 
 
-@pytest.fixture(params=["hash", "file", "prefix", "prefix of a dictionary"])
+@pytest.fixture(params=["hash", "file", "tcp", "prefix", "prefix of a dictionary"])
 def store(request, tmp_path):
     return {"hash": dist.HashStore, "file": lambda: dist.FileStore(str(tmp_path / "store")),
+            "tcp": lambda: dist.TCPStore("127.0.0.1", 0, is_master=True),
             "prefix": lambda: dist.PrefixStore("part", dist.HashStore()),
             "prefix of a dictionary": lambda: dist.PrefixStore("part", DictionaryStore())}[request.param]()
 
@@ -88,6 +89,42 @@ def test_waiting_lets_other_threads_run(store):
     assert got == [b"value"]
 
 
+def test_tcp_store_of_several_users():
+    master = dist.TCPStore("127.0.0.1", 0, is_master=True, timeout=datetime.timedelta(seconds=60))
+    assert master.host == "127.0.0.1" and master.port > 0 and master.timeout == datetime.timedelta(seconds=60)
+    user = dist.TCPStore(host_name="127.0.0.1", port=master.port, world_size=2, timeout=30)
+    user.set("key", "value")
+    assert master.get("key") == b"value"
+    with pytest.raises(unisono.InitError, match="Address already in use"):
+        dist.TCPStore("127.0.0.1", master.port, is_master=True)
+    port = master.port
+    del master
+    with pytest.raises(unisono.StoreLostError, match="is gone"):
+        user.get("key")
+    with pytest.raises(TimeoutError, match="Connection refused"):
+        dist.TCPStore("127.0.0.1", port, timeout=0.05)
+
+
+def test_a_tcp_master_waits_for_its_workers():
+    """In a thread: the interpreter goes on meanwhile."""
+    import socket
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    made = []
+    thread = threading.Thread(target=lambda: made.append(dist.TCPStore("127.0.0.1", port, 2, True, 60)))
+    thread.start()
+    user = dist.TCPStore("127.0.0.1", port, 2)
+    thread.join()
+    user.set("key", "value")
+    assert made[0].get("key") == b"value"
+
+
+def test_a_tcp_store_needs_a_secret_between_machines():
+    with pytest.raises(unisono.AuthError, match="unisono secret new.*UNISONO_SECRET_FILE"):
+        dist.TCPStore("192.0.2.1", 9)
+
+
 JOINING = """
 path = meeting[7:]
 for store in {stores}:
@@ -97,13 +134,14 @@ for store in {stores}:
     dist.destroy_process_group()
     say(data[0])
 """
-OURS = "[dist.FileStore(path), dist.FileStore(path), dist.PrefixStore('part', dist.FileStore(path))]"
+OURS = ("[dist.FileStore(path), dist.FileStore(path), dist.PrefixStore('part', dist.FileStore(path)), "
+        "*[dist.TCPStore('127.0.0.1', int(os.environ['FREE_PORT']), ranks, rank == 0)] * 2]")
 THEIRS = ("[store for store in [torch.FileStore(path + 'torch', ranks), "
           "torch.TCPStore('127.0.0.1', int(os.environ['FREE_PORT']), ranks, rank == 0)] "
           "for store in (store, store, torch.PrefixStore('part', store), dist.PrefixStore('ours', store))]")
 
 
-@pytest.mark.parametrize("stores, count", [(OURS, 3), (THEIRS, 8)], ids=["ours", "torch's"])
+@pytest.mark.parametrize("stores, count", [(OURS, 5), (THEIRS, 8)], ids=["ours", "torch's"])
 def test_joining_by_a_store(stores, count):
     """Each use of the same store makes a world of its own."""
     import socket

@@ -101,6 +101,8 @@ ROWS = (
     row("^j$", "ordinary_users_test", "OrdinaryUsers.with_too_few_descriptors_*",
         "where descriptors are short and strangers take what there is, a rank may come too late to hear why joining failed"),
     row("^h$", "ordinary_users_test", "OrdinaryUsers.start_many_ranks_with_a_thousand_descriptors", "maps 128 arenas of 1 GiB"),
+    row("^b-", "tcp_store_test", "TCPStores.a_thousand_users_meet", "takes two thousand"),
+    row("^b-", "tcp_strangers_test", "TCPStrangers.that_are_silent_*", "takes a thousand"),
     row("^b-256$", "collectives_test", "EveryCollective.works_among_16_ranks_on_few_cores",
         "sixteen ranks as threads of one process share its 256 descriptors, and need more"),
     row("^d$", "c_api_test", "TheCHeader.does_what_it_says_from_c_on_every_number_of_ranks", "its ranks say on standard output what held"),

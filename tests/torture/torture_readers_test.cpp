@@ -1,5 +1,5 @@
-// Everything that reads what others have written, given what none of ours writes: the environment, plans, a FileStore's file,
-// messages at the meeting place, announcements in shared memory. Each reader must take it or say what is wrong; AddressSanitizer
+// Everything that reads what others have written, given what none of ours writes: the environment, plans, a FileStore's file, a TCPStore's
+// frames, messages at the meeting place, announcements in shared memory. Each reader must take it or say what is wrong; AddressSanitizer
 // sees to the rest. What is written is close to the truth: values of the right kind, mutated.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -19,8 +19,10 @@
 #include "rendezvous/join.hpp"
 #include "rendezvous/join_messages.hpp"
 #include "rendezvous/launchers.hpp"
+#include "rendezvous/store_frames.hpp"
 #include "tests/support/children.hpp"
 #include "tests/support/outcomes.hpp"
+#include "tests/support/raw_store_client.hpp"
 #include "tests/support/test_world.hpp"
 #include "tests/torture/dice.hpp"
 #include "tests/torture/rounds.hpp"
@@ -221,6 +223,115 @@ TEST(Readers, of_files) {
     std::string bytes = dice.chance(5) ? random_bytes(dice, dice.between(0, 100)) : mutated(dice, file.bytes());
     if (dice.chance(70)) mend_hashes(bytes);
     file.read(bytes);
+    return 1;
+  });
+}
+
+using distributed::StoreRequest;
+
+std::string random_text(Dice& dice) { return random_bytes(dice, dice.chance(90) ? dice.below(20) : dice.of_any_magnitude(11)); }
+
+std::vector<std::string> random_texts(Dice& dice) {
+  std::vector<std::string> texts(static_cast<size_t>(dice.below(5)));
+  for (std::string& text : texts) text = random_text(dice);
+  return texts;
+}
+
+// A frame as one of the two sides of a TCPStore writes it.
+std::string random_frame(Dice& dice) {
+  switch (dice.between(1, 8)) {
+    case 1: return hello_frame({.protocol = dice.chance(90) ? 1u : 2u, .rank = dice.chance(90) ? TlsEnds::client : dice.between(-3, 3), .is_new_user = dice.chance(50)});
+    case 2: return welcome_frame({.epoch = dice.seed(), .library = random_bytes(dice, dice.below(64))});
+    case 3: {
+      std::vector<StoreRequest> requests(static_cast<size_t>(dice.below(5)));
+      for (StoreRequest& request : requests)
+        request = {static_cast<StoreRequest::Kind>(dice.below(8)), random_text(dice), random_text(dice), random_text(dice), dice.of_any_magnitude(60)};
+      return *perform_frame(requests);
+    }
+    case 4: return *await_frame({dice.below(1'000'000), random_texts(dice)});
+    case 5: {
+      std::vector<distributed::StoreAnswer> answers(static_cast<size_t>(dice.below(5)));
+      for (auto& answer : answers) answer = {dice.chance(50), random_text(dice), dice.of_any_magnitude(60)};
+      return *answers_frame(answers);
+    }
+    case 6: return *values_frame(random_texts(dice));
+    case 7: return missing_frame({0, 4, 2});
+    default: return refused_frame({static_cast<ErrorCode>(dice.between(1, static_cast<int>(ErrorCode::internal))), random_text(dice)});
+  }
+}
+
+template <typename T>
+std::string written_again(const Result<T>& read, const std::function<std::string(const T&)>& write) {
+  if (read.ok()) return write(read.value());
+  expect_words(read.status(), ErrorCode::protocol);
+  return {};
+}
+
+// What a frame was read as, written again; nothing where it could not be read.
+std::string read_and_written(const StoreFrame& frame) {
+  uint32_t count = 0;  // as many as it says, for the readers that are told how many there must be
+  if (frame.body.size() >= sizeof(count)) std::memcpy(&count, frame.body.data(), sizeof(count));
+  const std::string_view body = frame.body;
+  switch (frame.kind) {
+    case StoreFrameKind::hello: {
+      auto hello = read_hello(body);
+      const bool is_ours = !hello.ok() || hello->protocol == store_protocol;  // of others there may be more
+      const std::string written = written_again<StoreHello>(hello, hello_frame);
+      return is_ours ? written : std::string();
+    }
+    case StoreFrameKind::welcome: return written_again<StoreWelcome>(read_welcome(body), welcome_frame);
+    case StoreFrameKind::perform:
+      return written_again<std::vector<StoreRequest>>(read_perform(body), [](const auto& requests) { return *perform_frame(requests); });
+    case StoreFrameKind::await: return written_again<StoreAwait>(read_await(body), [](const StoreAwait& await) { return *await_frame(await); });
+    case StoreFrameKind::answers:
+      return written_again<std::vector<distributed::StoreAnswer>>(read_answers(body, count), [](const auto& answers) { return *answers_frame(answers); });
+    case StoreFrameKind::values:
+      return written_again<std::vector<std::string>>(read_values(body, count), [](const auto& values) { return *values_frame(values); });
+    case StoreFrameKind::missing: return written_again<std::vector<uint32_t>>(read_missing(body, 5), missing_frame);
+    case StoreFrameKind::refused: {
+      const Status refusal = read_refused(body);
+      EXPECT_FALSE(refusal.ok());
+      return refusal.code() == ErrorCode::protocol ? std::string() : refused_frame(refusal);
+    }
+  }
+  return {};
+}
+
+// In pieces; what can be read is written as the same bytes.
+int64_t read_frames(uint64_t seed) {
+  Dice dice(seed);
+  std::string stream;
+  for (int left = dice.between(1, 4); left > 0; --left) stream += dice.chance(70) ? mutated(dice, random_frame(dice)) : random_frame(dice);
+  StoreFrameReader reader(dice.chance(20) ? most_hello_bytes : most_frame_bytes);
+  int64_t frames = 0;
+  for (size_t at = 0; at < stream.size();) {
+    const size_t piece = std::min(stream.size() - at, static_cast<size_t>(dice.of_any_magnitude(8)));
+    reader.feed(std::as_bytes(std::span(stream)).subspan(at, piece));
+    at += piece;
+    for (;;) {
+      auto frame = reader.next();
+      if (!frame.ok()) return expect_words(frame.status(), ErrorCode::protocol), frames;
+      if (!*frame) break;
+      ++frames;
+      const std::string again = read_and_written(**frame);
+      EXPECT_TRUE(again.empty() || again.substr(frame_head_bytes) == (*frame)->body) << static_cast<int>((*frame)->kind);
+    }
+  }
+  return frames;
+}
+
+TEST(Readers, of_frames) { run_rounds("frames", read_frames); }
+
+// Whoever has the secret and speaks nonsense is answered or loses its connection, and the store goes on.
+TEST(Readers, at_a_store) {
+  const auto store = master({.caps = {.keys = 100, .bytes = 1_MiB}});
+  run_rounds("visits", [&](uint64_t seed) {
+    Dice dice(seed);
+    RawStoreClient visitor(store->port());
+    visitor.does_not_wait();
+    if (dice.chance(80)) visitor.say_what_goes(hello_frame({.rank = TlsEnds::client}));
+    for (int left = dice.between(1, 6); left > 0; --left) visitor.say_what_goes(dice.chance(60) ? mutated(dice, random_frame(dice)) : random_frame(dice));
+    EXPECT_LE(store->num_keys(), 100);
     return 1;
   });
 }
