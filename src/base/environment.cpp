@@ -52,6 +52,7 @@ Environment process_environment() {
   Environment environment;
   for (char** entry = environ; entry && *entry; ++entry) {
     if (is_named(*entry, secret_variable) || is_named(*entry, secret_descriptor_variable)) continue;
+    if (std::atomic_ref(**entry).load(std::memory_order_relaxed) == '\0') continue;  // taken
     const std::string_view text(*entry);
     const size_t equals = text.find('=');
     if (equals != std::string_view::npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
