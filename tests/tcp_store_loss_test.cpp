@@ -27,8 +27,9 @@ void while_waiting(const std::function<void()>& call, const std::function<void()
 
 // Somebody else has the port at first, and closes what comes; then nobody has it; then the master comes.
 TEST(TCPStoreLoss, users_wait_for_a_master_that_comes_late) {
-  Descriptor other = listening();
-  const int port = address_of_socket(other.number()).port();
+  const FreePort free;
+  const int port = free.number();
+  Descriptor other = listening(port);
   std::shared_ptr<TCPStore> user;
   std::thread early([&] { user = user_of(port); });
   for (int attempt = 0; attempt < 3; ++attempt) EXPECT_TRUE(accepted_by(other));
@@ -40,8 +41,8 @@ TEST(TCPStoreLoss, users_wait_for_a_master_that_comes_late) {
 }
 
 TEST(TCPStoreLoss, users_of_a_master_that_does_not_come_are_told) {
-  const int port = [] { const Descriptor free = listening(); return address_of_socket(free.number()).port(); }();
-  expect_error<TimeoutError>({fmt::format("127.0.0.1:{}", port), "0.05 s", "Connection refused"}, [&] { user_of(port, 0.05); });
+  const FreePort port;
+  expect_error<TimeoutError>({fmt::format("127.0.0.1:{}", port.number()), "0.05 s", "Connection refused"}, [&] { user_of(port.number(), 0.05); });
   const Descriptor full = listening();  // and whose kernel does not even answer: it has somebody in line, and room for one
   EXPECT_EQ(listen(full.number(), 0), 0);
   const int silent = address_of_socket(full.number()).port();

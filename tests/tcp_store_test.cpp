@@ -97,7 +97,8 @@ TEST(TCPStores, processes_add_to_the_exact_sum) {
 }
 
 TEST(TCPStores, the_master_waits_for_its_workers) {
-  const int port = [] { const Descriptor free = listening(); return address_of_socket(free.number()).port(); }();
+  const FreePort free;
+  const int port = free.number();
   distributed::TCPStoreOptions options{.world_size = 3, .timeout_s = 60, .wait_for_workers = true};
   std::vector<std::shared_ptr<TCPStore>> users(2);
   std::vector<std::thread> threads;
