@@ -14,6 +14,7 @@
 #include "tests/support/children.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/expect_error.hpp"
+#include "tests/support/raw_store_client.hpp"
 #include "tests/support/test_world.hpp"
 #include "unisono/distributed.hpp"
 #include "unisono/store.hpp"
@@ -267,8 +268,8 @@ TEST_F(Interrupt, ends_waiting_for_a_store_elsewhere_or_for_its_master) {
   expect_error<RevokedError>({"interrupted", "2 users"}, [] {
     distributed::TCPStore("127.0.0.1", 0, {.world_size = 2, .is_master = true, .wait_for_workers = true});
   });
-  const int port = distributed::TCPStore("127.0.0.1", 0, {.is_master = true}).port();  // where nobody listens any more
-  expect_error<RevokedError>({"interrupted while waiting for the store"}, [&] { distributed::TCPStore("127.0.0.1", port); });
+  const FreePort port;
+  expect_error<RevokedError>({"interrupted while waiting for the store"}, [&] { distributed::TCPStore("127.0.0.1", port.number()); });
   interrupted_thread = std::thread::id();
   store.set("absent", "there");  // the store is as it was
   EXPECT_EQ(store.get("absent"), "there");

@@ -1,13 +1,9 @@
-// A TCPStore between processes and threads: where it listens, and what its users hear when the master is late, stopped, killed, replaced or full.
-// Who has no secret: tcp_strangers_test.cpp. What every store does: store_test.cpp.
+// A TCPStore between processes and threads: where it listens, how much it takes, and how many. Masters that are lost: tcp_store_loss_test.cpp;
+// who has no secret: tcp_strangers_test.cpp; what every store does: store_test.cpp.
 #include "rendezvous/tcp_store.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <net/if.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -18,48 +14,12 @@
 #include "tests/support/expect_error.hpp"
 #include "tests/support/outcomes.hpp"
 #include "tests/support/raw_store_client.hpp"
+#include "tests/support/store_master.hpp"
 
 namespace unisono::testing {
 namespace {
 
 using distributed::StoreRequest;
-
-double seconds_since(int64_t started_ns) { return static_cast<double>(now_ns() - started_ns) / 1e9; }
-
-// A master in a process of its own, to be stopped and killed.
-class MasterProcess {
- public:
-  MasterProcess() : ports_(1), children_(1, [this](int) {
-    const auto store = master();
-    ports_[0] = store->port();
-    for (;;) pause();
-  }) {
-    EXPECT_TRUE(await([this] { return ports_[0] != 0; }));
-  }
-  int port() const { return ports_[0]; }
-  void kill() { children_.kill(0); }
-  void stop() {
-    children_.signal(0, SIGSTOP);
-    children_.await_stopped(0);
-  }
-  void go_on() { children_.signal(0, SIGCONT); }
-
- private:
-  mutable SharedArray<std::atomic<int>> ports_;
-  Children children_;
-};
-
-// Runs the call in a thread, and the rest once that thread waits in it.
-void while_waiting(const std::function<void()>& call, const std::function<void()>& meanwhile) {
-  std::atomic<pid_t> inside{0};
-  std::thread waiter([&] {
-    inside = gettid();
-    call();
-  });
-  EXPECT_TRUE(await([&] { return inside != 0; }) && await_asleep(getpid(), inside));
-  meanwhile();
-  waiter.join();
-}
 
 // The addresses that somebody listens at with that port, as the kernel writes them.
 std::vector<std::string> listeners_at(int port) {
@@ -137,7 +97,8 @@ TEST(TCPStores, processes_add_to_the_exact_sum) {
 }
 
 TEST(TCPStores, the_master_waits_for_its_workers) {
-  const int port = [] { const Descriptor free = listening(); return address_of_socket(free.number()).port(); }();
+  const FreePort free;
+  const int port = free.number();
   distributed::TCPStoreOptions options{.world_size = 3, .timeout_s = 60, .wait_for_workers = true};
   std::vector<std::shared_ptr<TCPStore>> users(2);
   std::vector<std::thread> threads;
@@ -150,84 +111,6 @@ TEST(TCPStores, the_master_waits_for_its_workers) {
   request.port = 0;
   request.options.timeout_s = 0.05;
   expect_error<TimeoutError>({"for 3 users", "1 came"}, [&] { master(request); });
-}
-
-// Somebody else has the port at first, and closes what comes; then nobody has it; then the master comes.
-TEST(TCPStores, users_wait_for_a_master_that_comes_late) {
-  Descriptor other = listening();
-  const int port = address_of_socket(other.number()).port();
-  std::shared_ptr<TCPStore> user;
-  std::thread early([&] { user = user_of(port); });
-  for (int attempt = 0; attempt < 3; ++attempt) EXPECT_TRUE(accepted_by(other));
-  other.reset();
-  const auto store = master({.port = port});
-  early.join();
-  user->set("a", "1");
-  EXPECT_EQ(store->get("a"), "1");
-}
-
-TEST(TCPStores, users_of_a_master_that_does_not_come_are_told) {
-  const int port = [] { const Descriptor free = listening(); return address_of_socket(free.number()).port(); }();
-  expect_error<TimeoutError>({fmt::format("127.0.0.1:{}", port), "0.05 s", "Connection refused"}, [&] { user_of(port, 0.05); });
-}
-
-// Where the kernel has one port left to give, it gives a socket the port that it connects to.
-TEST(TCPStores, users_do_not_speak_with_themselves) {
-  expect_all_succeeded(Children(1, [&](int) {
-    if (unshare(CLONE_NEWNET) != 0) return;  // as an ordinary user
-    const Descriptor any(socket(AF_INET, SOCK_DGRAM, 0));
-    ifreq request = {};
-    std::strcpy(request.ifr_name, "lo");
-    request.ifr_flags = IFF_UP;
-    EXPECT_EQ(ioctl(any.number(), SIOCSIFFLAGS, &request), 0);
-    std::ofstream("/proc/sys/net/ipv4/ip_local_port_range") << "40000 40000";
-    expect_error<TimeoutError>({"127.0.0.1:40000"}, [&] { user_of(40000, 0.1); });
-  }).wait());
-}
-
-TEST(TCPStores, a_killed_master_is_lost_to_all_within_two_seconds) {
-  MasterProcess process;
-  const auto user = user_of(process.port()), other = user_of(process.port());
-  user->set("a", "1");
-  int64_t killed_ns = 0;
-  while_waiting([&] { expect_error<StoreLostError>({fmt::format("127.0.0.1:{}", process.port()), "gone"}, [&] { user->get("never"); }); },
-                [&] {
-                  killed_ns = now_ns();
-                  process.kill();
-                });
-  expect_error<StoreLostError>({"gone"}, [&] { other->set("a", "2"); });
-  expect_error<StoreLostError>({"gone"}, [&] { user->get("a"); });
-  EXPECT_LT(seconds_since(killed_ns), 2);
-}
-
-TEST(TCPStores, a_stopped_master_is_late_and_not_lost) {
-  MasterProcess process;
-  const auto user = user_of(process.port());
-  user->set("a", "1");
-  process.stop();
-  int64_t started_ns = now_ns();
-  expect_error<TimeoutError>({"does not answer", "\"b\""}, [&] { user->wait({"b"}, 0.1); });
-  EXPECT_LT(seconds_since(started_ns), 0.6);
-  user->set_timeout(0.1);
-  started_ns = now_ns();
-  expect_error<TimeoutError>({"0.1 s"}, [&] { user->set("a", "2"); });
-  EXPECT_LT(seconds_since(started_ns), 0.6);
-  process.go_on();
-  user->set_timeout(60);
-  user->set("a", "3");
-  EXPECT_EQ(user->get("a"), "3");
-}
-
-TEST(TCPStores, another_master_in_the_same_place_is_not_taken_for_the_first) {
-  auto first = master();
-  const int port = first->port();
-  const auto user = user_of(port);
-  user->set("a", "1");
-  first.reset();
-  const auto second = master({.port = port});
-  expect_error<StoreLostError>({"another one has taken its place"}, [&] { user->check({"a"}); });
-  expect_error<StoreLostError>({"another one has taken its place"}, [&] { user->check({"a"}); });
-  EXPECT_FALSE(second->check({"a"}));
 }
 
 TEST(TCPStores, what_goes_beyond_the_bounds_is_refused_to_that_user_alone) {
@@ -326,22 +209,38 @@ TEST(TCPStores, a_master_without_descriptors_goes_on_and_lets_in_later) {
   expect_all_succeeded(process.wait());
 }
 
-TEST(TCPStores, a_thousand_users_meet) {
-  const int count = small_run() ? 200 : 1000;
-  const auto store = master();
-  const int64_t started_ns = now_ns();
+// From this process: all connect, each says that it is there, and all hear of it once everybody is.
+void meet(int port, int count) {
   constexpr int threads = 20;
   std::vector<std::thread> all;
   for (int thread = 0; thread < threads; ++thread)
-    all.emplace_back([&] {
+    all.emplace_back([=] {
       std::vector<std::shared_ptr<TCPStore>> users;
-      for (int user = 0; user < count / threads; ++user) users.push_back(user_of(store->port()));
+      for (int user = 0; user < count / threads; ++user) users.push_back(user_of(port));
       for (const auto& user : users)
         if (user->add("here", 1) == count) user->set("all", "here");
       for (const auto& user : users) EXPECT_EQ(user->get("all"), "here");
     });
   for (std::thread& thread : all) thread.join();
+}
+
+TEST(TCPStores, a_thousand_users_meet) {
+  const auto store = master();
+  const int64_t started_ns = now_ns();
+  meet(store->port(), small_run() ? 200 : 1000);
   EXPECT_LT(seconds_since(started_ns), under_sanitizer() ? 60 : 5);
+}
+
+TEST(TCPStores, ten_thousand_users_meet_in_little_memory) {
+  if (!full_run()) GTEST_SKIP() << "takes long";
+  rlimit limit = {};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur < 11'000) GTEST_SKIP() << "takes more descriptors than this process may have (ulimit -n)";
+  const MasterProcess process;
+  const int64_t started_ns = now_ns();
+  meet(process.port(), 10'000);
+  EXPECT_LT(seconds_since(started_ns), 60);
+  EXPECT_LT(process.most_resident_kib(), 200 << 10);
 }
 
 }  // namespace

@@ -18,9 +18,19 @@ namespace unisono {
 namespace {
 
 constexpr size_t piece_bytes = 16_KiB;
+constexpr uint32_t silent_ms = 8000;
+
+// Keepalives are only sent where nothing else is on its way. A machine that is there acknowledges what it is sent, also when nobody takes it.
+bool is_silent(int socket) {
+  tcp_info info = {};
+  socklen_t bytes = sizeof(info);
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return false;
+  return info.tcpi_state == TCP_ESTABLISHED && info.tcpi_unacked > 0 && info.tcpi_last_ack_recv > silent_ms;
+}
 
 Status wait_for(int socket, short events, Patience& patience) {
   for (;;) {
+    if (is_silent(socket)) return {ErrorCode::peer_lost, "its machine has not answered for 8 s"};
     const int64_t remaining = patience.deadline.remaining_ns();
     if (remaining <= 0) return {ErrorCode::timeout, "nobody answers"};
     if (patience.interrupts.tripped()) return {ErrorCode::revoked, "interrupted"};

@@ -107,6 +107,7 @@ struct StoreServer::Hall : StoreSessions {
   void await_guests();
   void await_room();
   void let_in();
+  bool somebody_waits() const;
   bool make_room();
   void say_refused(const StoreSession& session, const Status& why);
 
@@ -203,7 +204,8 @@ void StoreServer::Hall::await_room() {
 
 void StoreServer::Hall::let_in() {
   for (int left = accepted_at_once; left > 0; --left) {
-    if (!make_room()) return await_room();
+    if (strangers.size() >= most_strangers && !somebody_waits()) break;
+    if (strangers.size() >= most_strangers && !make_room()) return await_room();
     Descriptor socket(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
       const int error = errno;
@@ -221,10 +223,13 @@ void StoreServer::Hall::let_in() {
   if (!is_listening) await_guests();
 }
 
-// Sends one stranger away where another one waits and there are too many. False: all of them have named this job a moment ago.
-bool StoreServer::Hall::make_room() {
+bool StoreServer::Hall::somebody_waits() const {
   pollfd waiting{listener, POLLIN, 0};
-  if (strangers.size() < most_strangers || poll(&waiting, 1, 0) <= 0) return true;
+  return poll(&waiting, 1, 0) > 0;
+}
+
+// Sends one stranger away. False: all of them have named this job a moment ago.
+bool StoreServer::Hall::make_room() {
   const bool all_name_us = std::ranges::all_of(strangers, &StoreSession::shows_our_job);
   std::map<std::string, int> from;
   for (const StoreSession* stranger : strangers) ++from[stranger->address().network()];

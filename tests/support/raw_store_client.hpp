@@ -62,7 +62,22 @@ inline Descriptor connected_to(int port, const char* from = "127.0.0.1") {
   return socket;
 }
 
-// A plain listener on the loopback interface, at the port or at a free one.
+// A free port of the loopback interface that nobody else is given while this lives. Nobody listens there until the test does.
+class FreePort {
+ public:
+  FreePort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int on = 1;
+    setsockopt(socket_.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    const sockaddr_in address = loopback_at(0);
+    EXPECT_EQ(bind(socket_.number(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0) << std::strerror(errno);
+  }
+  int number() const { return address_of_socket(socket_.number()).port(); }
+
+ private:
+  Descriptor socket_;
+};
+
+// A plain listener on the loopback interface, at a port that is its own or at a free one.
 inline Descriptor listening(int port = 0) {
   Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
