@@ -17,6 +17,7 @@
 #include "tests/support/file_tree.hpp"
 #include "tests/support/secrets.hpp"
 #include "unisono/settings.hpp"
+#include "unisono/store.hpp"
 
 namespace unisono::testing {
 namespace {
@@ -93,6 +94,9 @@ TEST(SecretTraces, DISABLED_in_memory) {
   Result<Descriptor> descriptor = secret_descriptor(*secret.value());
   ASSERT_TRUE(descriptor.ok());
   for (const std::byte& byte : secret.value()->bytes()) bytes += static_cast<char>(~byte);
+  const distributed::TCPStore store("127.0.0.1", 0, {.is_master = true});  // keys, TLS, and all that a store holds
+  distributed::TCPStore user("127.0.0.1", store.port());
+  user.set("a", "1");
   size_t searched = 0, found_digits = 0, found_bytes = 0;
   for_each_dumped_piece([&](std::string_view piece) {
     searched += piece.size();

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -183,6 +184,110 @@ TEST(Tls, refuses_a_server_without_the_key) {
   }
   EXPECT_EQ(connects.state().code(), ErrorCode::auth) << connects.state().text();
   EXPECT_NE(connects.state().message().find("did not prove"), std::string::npos) << connects.state().text();
+}
+
+// One that has the key, and would do with less than we do: an older version, another suite, another group.
+class Haggler {
+ public:
+  Haggler(int socket, Tls::Role role, const std::shared_ptr<const Trust>& trust, TlsEnds ends)
+      : trust_(trust), identity_(Identity{trust->job_id(), ends}.text()), context_(SSL_CTX_new(TLS_method()), SSL_CTX_free), ssl_(nullptr, SSL_free), socket_(socket), role_(role) {
+    SSL_CTX_set_psk_client_callback(context_.get(), show_old);
+    SSL_CTX_set_psk_server_callback(context_.get(), find_old);
+    SSL_CTX_set_psk_use_session_callback(context_.get(), show_new);
+  }
+  SSL_CTX* context() { return context_.get(); }
+  void begin() {
+    ssl_.reset(SSL_new(context_.get()));
+    SSL_set_fd(ssl_.get(), socket_);
+    SSL_set_app_data(ssl_.get(), this);
+    role_ == Tls::Role::connects ? SSL_set_connect_state(ssl_.get()) : SSL_set_accept_state(ssl_.get());
+  }
+  bool shake_hands() { return SSL_do_handshake(ssl_.get()) == 1; }
+  int suite = TLS1_3_CK_AES_128_GCM_SHA256;
+
+ private:
+  static Haggler& of(SSL* ssl) { return *static_cast<Haggler*>(SSL_get_app_data(ssl)); }
+  static unsigned give_key(SSL* ssl, unsigned char* key, unsigned bytes) {
+    const auto ours = of(ssl).trust_->key();
+    if (bytes < ours.size()) return 0;
+    std::copy(ours.begin(), ours.end(), key);
+    return static_cast<unsigned>(ours.size());
+  }
+  static unsigned show_old(SSL* ssl, const char*, char* identity, unsigned most, unsigned char* key, unsigned bytes) {
+    const std::string& text = of(ssl).identity_;
+    if (text.size() >= most) return 0;
+    std::strcpy(identity, text.c_str());
+    return give_key(ssl, key, bytes);
+  }
+  static unsigned find_old(SSL* ssl, const char*, unsigned char* key, unsigned bytes) { return give_key(ssl, key, bytes); }
+  static int show_new(SSL* ssl, const EVP_MD*, const unsigned char** identity, size_t* bytes, SSL_SESSION** session) {
+    Haggler& me = of(ssl);
+    const unsigned char wanted[] = {static_cast<unsigned char>(me.suite >> 8), static_cast<unsigned char>(me.suite)};
+    *session = SSL_SESSION_new();
+    SSL_SESSION_set1_master_key(*session, me.trust_->key().data(), me.trust_->key().size());
+    SSL_SESSION_set_cipher(*session, SSL_CIPHER_find(ssl, wanted));
+    SSL_SESSION_set_protocol_version(*session, TLS1_3_VERSION);
+    *identity = reinterpret_cast<const unsigned char*>(me.identity_.data());
+    *bytes = me.identity_.size();
+    return 1;
+  }
+
+  std::shared_ptr<const Trust> trust_;
+  std::string identity_;
+  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_;
+  std::unique_ptr<SSL, decltype(&SSL_free)> ssl_;
+  int socket_;
+  Tls::Role role_;
+};
+
+TEST(Tls, takes_no_less_than_its_version_suite_and_group) {
+  const struct {
+    const char* name;
+    bool succeeds;
+    std::function<void(Haggler&)> change;
+  } rows[] = {
+      {"what we do", true, [](Haggler&) {}},
+      {"TLS 1.2", false, [](Haggler& other) { SSL_CTX_set_max_proto_version(other.context(), TLS1_2_VERSION); }},
+      {"another suite alone", false, [](Haggler& other) {
+         SSL_CTX_set_ciphersuites(other.context(), "TLS_AES_256_GCM_SHA384");
+         other.suite = TLS1_3_CK_AES_256_GCM_SHA384;
+       }},
+      {"ChaCha20", false, [](Haggler& other) {
+         SSL_CTX_set_ciphersuites(other.context(), "TLS_CHACHA20_POLY1305_SHA256");
+         other.suite = TLS1_3_CK_CHACHA20_POLY1305_SHA256;
+       }},
+      {"another group", false, [](Haggler& other) { SSL_CTX_set1_groups_list(other.context(), "P-256"); }},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    Wire wire;
+    const auto trust = trust_of('a');
+    Tls accepts(trust, wire.other.number(), Tls::Role::accepts, {.to = 2});
+    Haggler other(wire.one.number(), Tls::Role::connects, trust, {1, 2});
+    row.change(other);
+    other.begin();
+    bool done = false;
+    for (int turn = 0; turn < most_turns && !done && accepts.state().ok(); ++turn) {
+      other.shake_hands();
+      done = accepts.shake_hands();
+    }
+    EXPECT_EQ(done, row.succeeds) << accepts.state().text();
+    EXPECT_EQ(accepts.state().ok(), row.succeeds);
+  }
+}
+
+TEST(Tls, connects_to_no_server_of_an_older_version) {
+  Wire wire;
+  const auto trust = trust_of('a');
+  Tls connects(trust, wire.one.number(), Tls::Role::connects, {1, 2});
+  Haggler other(wire.other.number(), Tls::Role::accepts, trust, {1, 2});
+  SSL_CTX_set_max_proto_version(other.context(), TLS1_2_VERSION);
+  other.begin();
+  for (int turn = 0; turn < most_turns && connects.state().ok(); ++turn) {
+    ASSERT_FALSE(connects.shake_hands());
+    ASSERT_FALSE(other.shake_hands());
+  }
+  EXPECT_EQ(connects.state().code(), ErrorCode::auth) << connects.state().text();
 }
 
 // The last record of TLS and the first plain bytes lie in the socket together when the other end comes to read.

@@ -21,6 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/frames.hpp"
 #include "engine/pieces.hpp"
 #include "transport/router.hpp"
 #include "unisono/types.hpp"
@@ -59,23 +60,6 @@ class Letter : public Envelope {
   virtual ~Letter() = default;
   virtual void over(const Status& status) = 0;  // called once; the letter may be gone afterwards
 };
-
-// The form of what stands in front of every message in a channel.
-struct Frame {
-  enum class Kind : uint8_t { message, offer, taken, go, data, wrong, credit };
-
-  Kind kind = Kind::message;
-  DType dtype = DType::uint8;
-  uint16_t unused = 0;
-  int32_t tag = 0;
-  int64_t bytes = 0;      // of the letter; of a data frame: those that follow; of a credit: those that may be sent
-  uint64_t sequence = 0;  // of the letter among those between these two, so that answers find it
-  uint64_t address = 0;   // offers: where the sender's memory is
-};
-static_assert(sizeof(Frame) == 32 && sizeof(Frame) <= Channel::most_head_bytes);
-
-inline constexpr int64_t eager_bytes = 32_KiB;
-inline constexpr int64_t credit_bytes = 1_MiB;  // messages, each with its frame, that one member may send another before they are received
 
 // Letters in the order posted. Entering and leaving take no memory, so a letter that was entered is never lost.
 class LetterList {
@@ -165,7 +149,6 @@ class Mail {
   void give_credit(int index, const Frame& message);
   void reply(int index, Frame::Kind kind, const Frame& to, const Letter* letter = nullptr);
   bool receive_from(int index);
-  static bool sensible(const Frame& frame);
   void take_head(int index);
   void take_body(int index);
   void begin_message(int index);

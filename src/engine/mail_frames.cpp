@@ -16,7 +16,6 @@
 namespace unisono {
 namespace {
 
-constexpr int64_t most_data_in_a_frame = 64_KiB;
 constexpr int64_t most_taken_at_once = 256_KiB;
 constexpr int64_t most_read_at_once = 4_MiB;  // so that deadlines and deaths are looked at in between
 
@@ -73,7 +72,7 @@ void Mail::send_letter(int index, Letter& letter) {
                     .tag = letter.tag,
                     .bytes = letter.data.bytes,
                     .sequence = other.next_sequence++,
-                    .address = eager ? 0 : reinterpret_cast<uint64_t>(letter.data.data)};
+                    .address = eager || !lanes_.is_here(index) ? 0 : reinterpret_cast<uint64_t>(letter.data.data)};
   if (!eager) other.offered.push_back({&letter, frame.sequence});
   other.unsent.pop_front();
   letter.stage = eager ? Letter::Stage::entered : Letter::Stage::offered;
@@ -159,24 +158,12 @@ bool Mail::receive_from(int index) {
 }
 
 // A peer wrote these bytes, and whoever else can write there: nothing is believed that cannot be.
-bool Mail::sensible(const Frame& frame) {
-  const bool known = frame.kind <= Frame::Kind::credit && element_bytes(frame.dtype) > 0 && frame.bytes >= 0 &&
-                     frame.bytes % element_bytes(frame.dtype) == 0;
-  if (!known) return false;
-  switch (frame.kind) {
-    case Frame::Kind::message: return frame.bytes <= eager_bytes;
-    case Frame::Kind::data: return frame.bytes <= most_data_in_a_frame;
-    case Frame::Kind::credit: return frame.bytes <= credit_bytes;
-    default: return true;
-  }
-}
-
 void Mail::take_head(int index) {
   Peer& other = peer(index);
   Incoming& incoming = other.incoming;
   const Frame& frame = incoming.frame;
   const int rank = lanes_.member(index).rank;
-  if (!sensible(frame)) {
+  if (!can_be(frame)) {
     failure_ = {ErrorCode::protocol, fmt::format("what came from rank {} is no letter", rank)};
     return;
   }

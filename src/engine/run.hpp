@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "engine/call.hpp"
+#include "engine/frames.hpp"
 #include "schedule/schedule.hpp"
 #include "transport/lanes.hpp"
 #include "transport/router.hpp"
@@ -73,13 +74,6 @@ class Run {
     uint64_t number;  // of its last frame in the channel
     Stretch data;
   };
-  // What stands in front of all bytes of a send, and of a send of none.
-  struct LinkFrame {
-    uint64_t word = 0;  // of the call
-    uint64_t signature = 0;
-    uint32_t tile = 0;
-    uint32_t bytes = 0;
-  };
   // A frame of another tile than the one whose step was looked for, set aside until its turn.
   struct EarlyFrame {
     uint32_t tile;
@@ -130,6 +124,7 @@ class Run {
   bool take_early(const Step& step, int64_t tile, const Stretch& target);
   bool take_head(const Step& step, int64_t tile, const Stretch& target);
   bool set_aside(const Step& step);
+  bool may_set_aside(const Arrival& from, const Step& step);
   bool fits(const Step& step, int64_t bytes, const Stretch& target, int64_t received);
   void put(const Step& step, Stretch target, const std::byte* data, int64_t bytes);
   bool gathers_whole_chunks(const Step& step) const;

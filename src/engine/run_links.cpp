@@ -17,7 +17,6 @@
 namespace unisono {
 namespace {
 
-constexpr int64_t most_in_a_frame = 1_MiB;   // a multiple of every element's size
 constexpr int64_t most_in_a_piece = 64_KiB;  // of what is added up as it comes: stays in the cache
 
 }  // namespace
@@ -36,7 +35,7 @@ void Run::send(const Step& step, int64_t tile) {
   const Stretch all = place(step.source, tile);
   Stretch left = all;
   do {
-    const int64_t bytes = std::min(left.here, most_in_a_frame);
+    const int64_t bytes = std::min(left.here, most_in_a_link_frame);
     const LinkFrame frame{word_, signature_, static_cast<uint32_t>(tile), static_cast<uint32_t>(bytes)};
     channel.post_send(std::as_bytes(std::span(&frame, 1)), {left.data, static_cast<size_t>(bytes)});
     left.drop(bytes);
@@ -113,22 +112,36 @@ bool Run::take_head(const Step& step, int64_t tile, const Stretch& target) {
   if (channel.receiving()) channel.turn();
   if (channel.receiving()) return false;
   const int rank = lanes_.member(step.peer).rank;
-  const bool may_be = frame.tile >= oldest_ && frame.tile < std::min(oldest_ + tiles_set_aside(assignment_.window), tiles_);
   if ((frame.word != word_ || frame.signature != signature_) && !lanes_.is_here(step.peer)) {
     other_call_ = {step.peer, frame.word};  // that is for the group to tell
     return false;
   }
   if (frame.word != word_) {
     failure_ = {ErrorCode::protocol, fmt::format("what came from rank {} is not of this call", rank), rank};
-  } else if (!may_be || frame.bytes > most_in_a_frame) {
+  } else if (!can_be(frame, oldest_, std::min(oldest_ + tiles_set_aside(assignment_.window), tiles_))) {
     failure_ = {ErrorCode::protocol, fmt::format("rank {} sent {} bytes of tile {}, which cannot be", rank, frame.bytes, frame.tile), rank};
   }
   from.aside = frame.tile != tile;
   if (!failure_.ok() || (!from.aside && !fits(step, frame.bytes, target, receipts_[tile % max_window].bytes))) return false;
+  if (from.aside && !may_set_aside(from, step)) return false;
   if (from.aside) from.early.push_back({frame.tile, std::vector<std::byte>(frame.bytes)});
   from.part = Arrival::Part::body;
   from.left = frame.bytes;
   return true;
+}
+
+// A peer sends no more than this call's steps receive from it, so there is an end to what is kept.
+bool Run::may_set_aside(const Arrival& from, const Step& step) {
+  int64_t awaited = 0, kept = from.frame.bytes + 1;
+  for (const Step& one : assignment_.schedule->steps) {
+    if (one.peer != step.peer || (one.kind != StepKind::receive && one.kind != StepKind::receive_reduce)) continue;
+    awaited += 2 * chunk_bytes(one.target) * widened_ + tiles_;  // bytes, and frames: of at least a byte, or one in each tile
+  }
+  for (const EarlyFrame& early : from.early) kept += static_cast<int64_t>(early.bytes.size()) + 1;
+  if (kept <= awaited) return true;
+  const int rank = lanes_.member(step.peer).rank;
+  failure_ = {ErrorCode::protocol, fmt::format("rank {} sent more than this call receives from it", rank), rank};
+  return false;
 }
 
 // True once all of it is there.

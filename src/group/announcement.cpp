@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/hash.hpp"
+#include "base/legible.hpp"
 #include "unisono/reduction.hpp"
 
 namespace unisono {
@@ -38,7 +39,7 @@ std::string_view name_of_reduction(const Announcement& announcement) {
 std::string op_text(const Announcement& announcement) {
   std::string text(name_of(announcement.op));
   if (announcement.op == ReduceKind::user)
-    return fmt::format("\"{}\" ({}commutative)", name_of_reduction(announcement), announcement.commutative ? "" : "not ");
+    return fmt::format("\"{}\" ({}commutative)", legible(name_of_reduction(announcement)), announcement.commutative ? "" : "not ");
   return announcement.op == ReduceKind::premul_sum ? fmt::format("{}({})", text, announcement.factor) : text;
 }
 
@@ -64,6 +65,11 @@ void announce_reduction(const UserReduction& reduction, Announcement& announceme
 }
 
 }  // namespace
+
+bool can_be(const Announcement& announcement) {
+  return sensible(announcement) && announcement.state <= CallState::refused && announcement.dims >= -1 && announcement.dims <= most_announced_dims &&
+         announcement.commutative <= 1 && announcement.count >= 0 && announcement.text[sizeof(announcement.text) - 1] == 0;
+}
 
 uint32_t Announcement::hash() const { return state == CallState::refused ? refused_hash : folded(long_hash()); }
 

@@ -1,6 +1,7 @@
 // What a rank says of a call before it does anything else, and how two such sayings are compared and put into words.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -38,7 +39,10 @@ struct Announcement {
   size_t used_bytes() const; // what follows is not written into a cell, and not compared
   bool operator==(const Announcement&) const = default;
 };
-static_assert(sizeof(Announcement) == cell_bytes);
+static_assert(sizeof(Announcement) == cell_bytes && offsetof(Announcement, root) == 4 && offsetof(Announcement, plan) == 32 &&
+              offsetof(Announcement, purpose) == 40 && offsetof(Announcement, shape) == 48 && offsetof(Announcement, text) == 112);
+
+bool can_be(const Announcement& announcement);  // every number in it names something; its text need not be legible
 
 bool says_the_same(const Announcement& one, const Announcement& other);
 uint32_t next_hash(uint32_t hash);  // where one is taken; also never that of a refused call

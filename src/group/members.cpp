@@ -2,6 +2,9 @@
 #include "group/members.hpp"
 
 #include <algorithm>
+#include <cstring>
+
+#include "base/legible.hpp"
 
 namespace unisono {
 namespace {
@@ -88,7 +91,7 @@ bool Members::tell_fault() const try {
   Notice told = notice(NoticeHead::Kind::fault);
   told.head.code = static_cast<uint16_t>(fault.code());
   told.head.rank = fault.peer();
-  told.add(fault.message().data(), fault.message().size());
+  told.add_text(fault.message());
   tell(told);
   return true;
 } catch (const std::bad_alloc&) {
@@ -97,8 +100,7 @@ bool Members::tell_fault() const try {
 
 // Of several faults, told at once from several hosts, the ranks of a host believe the first that one of them hears of.
 void Members::told_fault(const Notice& notice) {
-  const auto code = std::clamp<uint16_t>(notice.head.code, 1, static_cast<uint16_t>(ErrorCode::internal));
-  if (!is_broken()) revoke_here({static_cast<ErrorCode>(code), std::string(notice.text()), notice.head.rank});
+  if (!is_broken()) revoke_here({static_cast<ErrorCode>(notice.head.code), legible(notice.text()), notice.head.rank});
 }
 
 Notice Members::notice(NoticeHead::Kind kind) const {
@@ -116,8 +118,7 @@ Notice Members::call_notice(const ToldCall& said, bool asks) const {
   Notice told = notice(NoticeHead::Kind::announced);
   told.head.asks = asks;
   told.add(&said, sizeof(said));
-  const std::string doing = occupation(me());
-  told.add(doing.data(), doing.size());
+  told.add_text(occupation(me()));
   return told;
 }
 
@@ -135,8 +136,10 @@ void Members::told_call(int member, const Notice& notice) {
   if (!notice.read(told)) return;
   const uint32_t call = call_of(told.word);
   if (!knows_how_far(member)) lanes_.control(member).finished.store(notice.head.finished, std::memory_order_release);
-  write_note(lanes_.member(member).head().waiting, notice.text().substr(sizeof(told)));
+  write_note(lanes_.member(member).head().waiting, legible(notice.text().substr(sizeof(told))));
   if (told.word != 0) {
+    char* const text = told.announcement.text;
+    if (told.announcement.state == CallState::refused) make_legible({text, strnlen(text, sizeof(told.announcement.text))});
     std::lock_guard lock(told_mutex_);
     std::memcpy(lanes_.cell(member, call).bytes, &told.announcement, sizeof(told.announcement));
     lanes_.word(member, call).store(told.word, std::memory_order_release);

@@ -1,9 +1,11 @@
-// What ranks on different hosts tell each other beside the data of calls and letters; a value.
+// What ranks on different hosts tell each other beside the data of calls and letters; a value. It travels between machines as it lies here:
+// docs/wire_format.md has every byte.
 //
 // Within a host such things are written where the others look: entries on boards, words in lanes. To a rank on another host they are
 // told, and it writes them down in its mirror of the teller.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -35,17 +37,24 @@ struct NoticeHead {
   uint32_t finished = 0;  // announced, left, ended: its last finished call
   uint32_t bytes = 0;     // that follow
 };
-static_assert(sizeof(NoticeHead) <= Channel::most_head_bytes);
+static_assert(sizeof(NoticeHead) == 24 && sizeof(NoticeHead) <= Channel::most_head_bytes);
+static_assert(offsetof(NoticeHead, asks) == 1 && offsetof(NoticeHead, code) == 2 && offsetof(NoticeHead, rank) == 4 && offsetof(NoticeHead, group) == 8 &&
+              offsetof(NoticeHead, finished) == 16 && offsetof(NoticeHead, bytes) == 20);
+
+inline constexpr size_t most_notice_text_bytes = 4096;
+inline constexpr size_t most_told_members = 65535;  // of one group
 
 struct ToldEntry {
   uint64_t index = 0;  // on the board
   uint64_t key = 0, name = 0, lane = 0, members = 0, making = 0;  // as in BoardEntry; the members follow as 32-bit numbers
 };
+static_assert(sizeof(ToldEntry) == 48 && offsetof(ToldEntry, making) == 40 && sizeof(int) == 4);
 
 struct ToldCall {
   uint64_t word = 0;  // 0: the teller is not in the call that it was asked about, or speaks of none
   Announcement announcement;
 };
+static_assert(sizeof(ToldCall) == 8 + cell_bytes && offsetof(ToldCall, announcement) == 8);
 
 struct Notice {
   NoticeHead head;
@@ -54,6 +63,10 @@ struct Notice {
   void add(const void* data, size_t bytes) {
     const auto* from = static_cast<const std::byte*>(data);
     body.insert(body.end(), from, from + bytes);
+  }
+  void add_text(std::string_view text) {
+    text = text.substr(0, most_notice_text_bytes);
+    add(text.data(), text.size());
   }
   std::string_view text() const { return {reinterpret_cast<const char*>(body.data()), body.size()}; }
   // What stands at the beginning of the body; false where that is too short.
@@ -64,5 +77,10 @@ struct Notice {
     return true;
   }
 };
+
+// Another process wrote these bytes, and says how many follow. ProtocolError that says what cannot be: of the head before anything is made for the
+// rest, then of all of it, for a world of so many ranks.
+Status check_head(const NoticeHead& head);
+Status check_notice(const Notice& notice, int ranks);
 
 }  // namespace unisono

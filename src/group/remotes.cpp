@@ -3,11 +3,12 @@
 
 #include <poll.h>
 
+#include "base/legible.hpp"
+
 namespace unisono {
 namespace {
 
 constexpr SocketUse notices{.group = 0, .use = link_uses, .sealed = 1};  // beside those of groups
-constexpr size_t most_notice_bytes = 256_KiB;               // a world's members, and then some
 constexpr size_t most_waiting = 4096;                       // notices to one that does not listen; then what only helps is left out
 
 }  // namespace
@@ -45,7 +46,14 @@ void Remotes::tell_all(const Notice& notice) {
   for (int rank : ranks_) tell(rank, notice);
 }
 
-// One notice, if all of it is there. What cannot be ends the connection: the rest would be read wrongly.
+// What cannot be ends the connection: the rest would be read wrongly.
+bool Remotes::end(Peer& from, const Status& why) {
+  from.channel.reset();
+  from.why = legible(why.message());
+  return false;
+}
+
+// One notice, if all of it is there.
 bool Remotes::hear(Peer& from, std::deque<Heard>& heard, int rank) {
   Channel& channel = *from.channel;
   const auto head = std::as_writable_bytes(std::span(&from.hearing.head, 1));
@@ -56,16 +64,14 @@ bool Remotes::hear(Peer& from, std::deque<Heard>& heard, int rank) {
   move(from);
   if (channel.receiving()) return false;
   if (from.part == Peer::Part::head) {
-    if (from.hearing.head.bytes > most_notice_bytes || from.hearing.head.kind > NoticeHead::Kind::goodbye) {
-      from.channel.reset();
-      return false;
-    }
+    if (const Status status = check_head(from.hearing.head); !status.ok()) return end(from, status);
     from.hearing.body.resize(from.hearing.head.bytes);
     from.part = Peer::Part::body;
     channel.post_receive(from.hearing.body);
     move(from);
     if (channel.receiving()) return false;
   }
+  if (const Status status = check_notice(from.hearing, static_cast<int>(peers_.size())); !status.ok()) return end(from, status);
   heard.emplace_back();  // where there is no memory for it, all is as it was
   heard.back() = {rank, std::move(from.hearing)};
   from.part = Peer::Part::none;
@@ -80,7 +86,7 @@ void Remotes::listen(News& news) {
     if (!from.channel) continue;
     while (hear(from, news.heard, rank)) continue;
     if (!from.channel || !from.channel->state().ok()) {
-      news.ended.push_back(rank);
+      news.ended.push_back({rank, std::move(from.why)});
       from = {};
     } else {
       from.channel->arm();

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "group/notice.hpp"
@@ -33,7 +34,11 @@ class Remotes {
   };
   struct News {
     std::deque<Heard> heard;
-    std::vector<int> ended;  // whose connection did, after the last that was heard from them
+    struct Ended {
+      int rank = -1;
+      std::string why = {};  // it said what cannot be; empty: the connection ended by itself
+    };
+    std::vector<Ended> ended;  // whose connection did, after the last that was heard from them
   };
   void listen(News& news);  // adds what has come so far; then the sockets' descriptor tells when there is more
   bool has_ended(int rank);  // its connection
@@ -51,11 +56,13 @@ class Remotes {
     enum class Part : uint8_t { none, head, body };
 
     Notice hearing;
+    std::string why;                   // what it said that cannot be
     Part part = Part::none;            // that is being received; telling turns the channel, too, and may have received the rest of it
   };
   Peer& peer(int rank) { return peers_[static_cast<size_t>(rank)]; }
   void move(Peer& peer);
   bool all_is_told();
+  static bool end(Peer& from, const Status& why);
   bool hear(Peer& peer, std::deque<Heard>& heard, int rank);
 
   std::function<void()> wake_;

@@ -191,7 +191,7 @@ void World::settle_policy() {
 void World::say_goodbye(const std::string& how) {
   Notice notice;
   notice.head = {.kind = NoticeHead::Kind::goodbye};
-  notice.add(how.data(), how.size());
+  notice.add_text(how);
   remotes_->tell_all(notice);
 }
 

@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "base/legible.hpp"
 #include "group/world.hpp"
 
 namespace unisono {
@@ -58,8 +59,13 @@ void World::hear_remotes() {
     somebody_left |= notice.head.kind == NoticeHead::Kind::left;
   }
   if (somebody_left) sweep_retired();
-  for (; !news_.ended.empty(); news_.ended.pop_back())
-    if (const int rank = news_.ended.back(); how_lost(rank).empty()) doubts_.try_emplace(rank, Doubt{now_ns()}).first->second.ended = true;
+  for (; !news_.ended.empty(); news_.ended.pop_back()) {
+    const auto& [rank, why] = news_.ended.back();
+    if (!how_lost(rank).empty()) continue;
+    Doubt& doubt = doubts_.try_emplace(rank, Doubt{now_ns()}).first->second;
+    doubt.ended = true;
+    if (!why.empty()) doubt.how = fmt::format("cannot be spoken with any more: it sent what no rank of ours sends ({})", why);
+  }
   judge_doubts();
   ring_bell(head());
 }
@@ -71,11 +77,11 @@ void World::heard(int from, const Notice& notice) {
     case NoticeHead::Kind::fault:
     case NoticeHead::Kind::left:
     case NoticeHead::Kind::ended: return heard_of_group(from, notice);
-    case NoticeHead::Kind::goodbye: return member_lost(from, std::string(notice.text()));
+    case NoticeHead::Kind::goodbye: return member_lost(from, legible(notice.text()));
     case NoticeHead::Kind::lost:
       if (const int rank = notice.head.rank; rank >= 0 && rank < size() && hosts().share(rank, from)) {
         if (!how_lost(rank).empty()) return;
-        doubts_.try_emplace(rank, Doubt{now_ns(), remotes_->has_ended(rank)}).first->second.how = notice.text();
+        doubts_.try_emplace(rank, Doubt{now_ns(), remotes_->has_ended(rank)}).first->second.how = legible(notice.text());
       }
   }
 }
@@ -83,7 +89,7 @@ void World::heard(int from, const Notice& notice) {
 // An entry of a rank's board, into the mirror of it. Who gave a group up that this rank has made, or still tries to, has left it.
 void World::heard_entry(int from, const Notice& notice) {
   ToldEntry told;
-  if (!notice.read(told) || told.index >= board_entries) return;
+  if (!notice.read(told)) return;
   std::vector<int> members((notice.body.size() - sizeof(told)) / sizeof(int));
   std::memcpy(members.data(), notice.body.data() + sizeof(told), members.size() * sizeof(int));
   std::lock_guard lock(mutex_);

@@ -173,7 +173,7 @@ void World::member_lost(int peer, const std::string& how) {
   if (remotes_ && joined_.neighbours[index].is_here()) {  // last: how far it came is known then
     Notice notice;
     notice.head = {.kind = NoticeHead::Kind::lost, .rank = peer};
-    notice.add(how.data(), how.size());
+    notice.add_text(how);
     remotes_->tell_all(notice);
   }
   log_.info(fmt::format("rank {} (pid {}) {}", peer, joined_.neighbours[index].pid, how));

@@ -6,6 +6,7 @@
 
 #include <charconv>
 
+#include "base/legible.hpp"
 #include "base/shortage.hpp"
 
 namespace unisono {
@@ -15,6 +16,7 @@ using distributed::StoreRequest;
 using Kind = StoreRequest::Kind;
 
 constexpr size_t most_entry_bytes = 256;
+constexpr int seat_format = 1;
 constexpr double look_again_s = 0.2;  // for entries of ranks that came meanwhile, and whether another gave up
 
 // The next number of the text, which it is taken from; -1: there is none.
@@ -27,19 +29,11 @@ bool take_number(std::string_view& text, T& number, int base = 10) {
   return true;
 }
 
-// As give_up() wrote it, or whoever else did.
-Status reason_in(std::string_view text) {
-  int code = 0;
-  if (text.size() > most_entry_bytes || !take_number(text, code) || code <= 0 || code > static_cast<int>(ErrorCode::internal))
-    return {ErrorCode::init, "a rank on another machine gave up, and what it says of it is not legible"};
-  return {static_cast<ErrorCode>(code), std::string(text)};
-}
-
 Status store_lost(const Status& why) { return {ErrorCode::init, fmt::format("the store by which the ranks meet: {}", why.message())}; }
 
 }  // namespace
 
-std::string Seat::text() const { return fmt::format("1 {} {} {:x} {:x} {}", rank, pid, probe, machine, address); }
+std::string Seat::text() const { return fmt::format("{} {} {} {:x} {:x} {}", seat_format, rank, pid, probe, machine, address); }
 
 std::optional<Seat> Seat::parse(std::string_view text) {
   if (text.size() > most_entry_bytes) return std::nullopt;
@@ -50,7 +44,15 @@ std::optional<Seat> Seat::parse(std::string_view text) {
       !take_number(rest, seat.machine, 16))
     return std::nullopt;
   seat.address = rest;
-  return seat.text() == text ? std::optional(seat) : std::nullopt;
+  const bool can_be = format == seat_format && seat.rank >= 0 && seat.pid >= 0 && is_legible(seat.address) && seat.text() == text;
+  return can_be ? std::optional(seat) : std::nullopt;
+}
+
+Status reason_to_give_up(std::string_view text) {
+  int code = 0;
+  if (text.size() > most_entry_bytes || !take_number(text, code) || code <= 0 || code > static_cast<int>(ErrorCode::internal))
+    return {ErrorCode::init, "a rank on another machine gave up, and what it says of it is not legible"};
+  return {static_cast<ErrorCode>(code), legible(text)};
 }
 
 Roster::Roster(std::shared_ptr<distributed::Store> store, std::string prefix, const Deadline& deadline)
@@ -134,7 +136,7 @@ Status Roster::talk(const std::vector<Entry>& entries, const std::vector<std::st
   auto answers = store_->perform(requests);
   if (!answers.ok()) return store_lost(answers.status());
   if (awaited.empty()) return Status::success();
-  if (answers->back().found) return reason_in(answers->back().value);
+  if (answers->back().found) return reason_to_give_up(answers->back().value);
   auto values = store_->await_values(awaited, look_again_s);
   if (values.ok()) tell(Status::success(), std::move(*values));
   if (!values.ok() && values.status().code() != ErrorCode::timeout) return store_lost(values.status());

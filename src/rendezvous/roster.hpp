@@ -38,6 +38,9 @@ struct Seat {
   static std::optional<Seat> parse(std::string_view text);  // nothing but what text() writes
 };
 
+// As give_up() wrote it, or whoever else did.
+Status reason_to_give_up(std::string_view text);
+
 class Roster {
  public:
   Roster(std::shared_ptr<distributed::Store> store, std::string prefix, const Deadline& deadline);

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <limits>
 
+#include "base/legible.hpp"
+
 namespace unisono {
 namespace {
 
@@ -147,7 +149,7 @@ Result<StoreHello> read_hello(std::string_view body) {
   std::string begins;
   uint32_t flags = 0, library = 0;
   if (!reader.text(hello_begins.size(), hello_begins.size(), begins) || begins != hello_begins || !reader.number(hello.protocol) || !reader.number(hello.rank) ||
-      !reader.number(flags) || !reader.number(library) || !reader.text(library, most_library_bytes, hello.library))
+      !reader.number(flags) || !reader.number(library) || !reader.text(library, most_library_bytes, hello.library) || !is_legible(hello.library))
     return cannot_be("a hello that is none");
   hello.is_new_user = (flags & new_user_flag) != 0;
   const bool is_of_ours = hello.protocol == store_protocol;  // of others there may be more to say
@@ -169,7 +171,7 @@ Result<StoreWelcome> read_welcome(std::string_view body) {
   StoreWelcome welcome;
   uint32_t library = 0;
   if (!reader.number(welcome.protocol) || !reader.number(welcome.epoch) || !reader.number(library) ||
-      !reader.text(library, most_library_bytes, welcome.library) || reader.left() != 0)
+      !reader.text(library, most_library_bytes, welcome.library) || reader.left() != 0 || !is_legible(welcome.library))
     return cannot_be("a welcome that is none");
   return welcome;
 }
@@ -329,7 +331,7 @@ Status read_refused(std::string_view body) {
   if (!reader.number(code) || !reader.number(bytes) || !reader.text(bytes, most_refusal_bytes, text) || reader.left() != 0 || code == 0 ||
       code > last_error_code)
     return cannot_be("a refusal that is none");
-  return {static_cast<ErrorCode>(code), std::move(text)};
+  return {static_cast<ErrorCode>(code), legible(text, most_refusal_bytes)};
 }
 
 }  // namespace unisono

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
 #include "trust/secret.hpp"
 
 namespace unisono {
@@ -13,8 +11,7 @@ Result<std::shared_ptr<const Trust>> trust_for_store(std::string_view job, std::
   auto secret = find_secret();
   if (!secret.ok()) return secret.status();
   if (*secret) return Trust::of((*secret)->bytes(), job);
-  constexpr std::array<std::byte, 32> nobodys = {};
-  if (is_loopback) return Trust::of(nobodys, job);
+  if (is_loopback) return Trust::of_this_user(job);
   return Status(ErrorCode::auth, fmt::format("{} is not a loopback address, so that a secret is needed: make one with `unisono secret new`, "
                                              "or name a file that has it by UNISONO_SECRET_FILE", address));
 }

@@ -9,7 +9,7 @@
 namespace unisono {
 
 // `address` is for the sentence that says what is missing. On a loopback address there may be no secret: then nobody from elsewhere can
-// connect, and every user of this machine can.
+// connect, nor another user of this machine.
 Result<std::shared_ptr<const Trust>> trust_for_store(std::string_view job, std::string_view address, bool is_loopback);
 
 }  // namespace unisono

@@ -1,6 +1,6 @@
 // A connection on its way: hands are shaken where there is trust, the connector says what it is for, the other side answers, and TLS is left
 // unless the connection is to stay sealed. Without trust, on the loopback interface, it says what it is for and is open. What is said:
-// docs/wire_format.md.
+// greeting.hpp.
 //
 // Used by one thread at a time; nothing in it blocks.
 #pragma once
@@ -8,21 +8,11 @@
 #include <memory>
 #include <string>
 
+#include "transport/greeting.hpp"
 #include "transport/wire.hpp"
 #include "unisono/status.hpp"
 
 namespace unisono {
-
-// What a connection is for; both ends say the same. A value.
-struct SocketKey {
-  uint64_t token = 0;  // of the process that listens
-  uint64_t group = 0;
-  int32_t use = 0;
-  int32_t from = 0, to = 0;  // ranks; `from` connects
-  int32_t sealed = 0;        // 1: it stays in TLS
-
-  bool operator==(const SocketKey&) const = default;
-};
 
 class Opening {
  public:
@@ -41,14 +31,15 @@ class Opening {
   Wire take();
 
  private:
-  enum class Stage { shaking, saying, hearing_answer, hearing, asking, answering, leaving, open };
-  struct Greeting;
-  struct Answer;
+  enum class Stage { shaking, saying, hearing_answer, hearing_head, hearing, asking, answering, leaving, open };
   void step();
   bool say();
   bool hear(size_t bytes);
+  void check_head();
   void check_greeting();
   void check_answer();
+  void refuse(const Status& why);
+  std::span<const std::byte> heard() const { return std::as_bytes(std::span(words_)); }
   void fail(const Status& why) { state_ = why; }
 
   Descriptor socket_;

@@ -8,19 +8,16 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <charconv>
 #include <climits>
 #include <cstring>
+
+#include "trust/peer_user.hpp"
 
 namespace unisono {
 namespace {
 
-constexpr std::string_view identity_begins = "unisono/1 ";
-constexpr size_t most_identity_bytes = 128;
 constexpr int64_t most_opening_bytes = 64 << 10;
 constexpr unsigned char suite[] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256, in its two bytes
-
-std::string identity_of(std::string_view job_id, const TlsEnds& ends) { return fmt::format("{}{} {} {}", identity_begins, job_id, ends.from, ends.to); }
 
 // The reason why OpenSSL gave up; 0: the connection ended.
 int last_reason() { return ERR_GET_REASON(ERR_peek_error()); }
@@ -58,21 +55,11 @@ struct TlsCallbacks {
     return 1;
   }
 
-  // Numbers are read, and the whole is written again and compared: so nothing but what we write is accepted.
-  static Status accept(std::string_view identity, Tls& tls) {
-    const Status stranger(ErrorCode::auth, "it does not speak for a job of ours");
-    if (identity.size() > most_identity_bytes || !identity.starts_with(identity_begins)) return stranger;
-    const std::string_view rest = identity.substr(identity_begins.size());
-    const size_t job_ends = rest.find(' ');
-    const size_t from_ends = job_ends == rest.npos ? rest.npos : rest.find(' ', job_ends + 1);
-    if (from_ends == rest.npos) return stranger;
-    TlsEnds ends;
-    std::from_chars(rest.data() + job_ends + 1, rest.data() + from_ends, ends.from);
-    std::from_chars(rest.data() + from_ends + 1, rest.data() + rest.size(), ends.to);
-    const std::string_view job = rest.substr(0, job_ends);
-    if (identity_of(job, ends) != identity) return stranger;
-    if (job != tls.trust_->job_id())
-      return {ErrorCode::auth, fmt::format("its job's id is {}, and this job's is {}", job.substr(0, 16), tls.trust_->job_id())};
+  static Status accept(std::string_view text, Tls& tls) {
+    const std::optional<Identity> identity = Identity::parse(text);
+    if (!identity) return {ErrorCode::auth, "it does not speak for a job of ours"};
+    const auto& [job_id, ends] = *identity;
+    if (job_id != tls.trust_->job_id()) return {ErrorCode::auth, fmt::format("its job's id is {}, and this job's is {}", job_id, tls.trust_->job_id())};
     if (ends.to != tls.ends_.to) return {ErrorCode::auth, fmt::format("it looks for rank {}, and this is rank {}", ends.to, tls.ends_.to)};
     if (ends.from == tls.ends_.to) return {ErrorCode::auth, fmt::format("it calls itself rank {}, which is this one", ends.from)};
     tls.ends_ = ends;
@@ -141,7 +128,7 @@ ssl_ctx_st* make_tls_context() {
 void Tls::Free::operator()(ssl_st* ssl) const { SSL_free(ssl); }
 
 Tls::Tls(std::shared_ptr<const Trust> trust, int socket, Role role, TlsEnds ends)
-    : trust_(std::move(trust)), role_(role), ends_(ends), identity_(identity_of(trust_->job_id(), ends)), socket_(socket), ssl_(SSL_new(trust_->context())) {
+    : trust_(std::move(trust)), role_(role), ends_(ends), identity_(Identity{trust_->job_id(), ends}.text()), socket_(socket), ssl_(SSL_new(trust_->context())) {
   if (!ssl_) throw std::bad_alloc();
   BIO* bio = TlsSocket::make(*this);
   SSL_set_bio(ssl_.get(), bio, bio);
@@ -189,9 +176,11 @@ bool Tls::shake_hands() {
     if (ended_) state_ = refusal("hands were shaken");
     return false;
   }
-  if (SSL_session_reused(ssl_.get()) == 1) return true;
-  state_ = {ErrorCode::auth, "the other side did not prove that it has the secret"};
-  return false;
+  if (SSL_session_reused(ssl_.get()) != 1)
+    state_ = {ErrorCode::auth, "the other side did not prove that it has the secret"};
+  else if (trust_->asks_for_user() && is_of_another_user(socket_))  // asked now, since a connection that nobody has accepted yet is nobody's
+    state_ = {ErrorCode::auth, "the other side is a process of another user of this machine, and this job has no secret; make one with `unisono secret new`"};
+  return state_.ok();
 }
 
 int64_t Tls::write(std::span<const std::byte> bytes) {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 
+#include "trust/identity.hpp"
 #include "trust/trust.hpp"
 #include "unisono/status.hpp"
 
@@ -21,14 +22,6 @@ struct ssl_st;
 struct ssl_session_st;
 
 namespace unisono {
-
-// Who connects to whom; ranks, or one of these.
-struct TlsEnds {
-  static constexpr int store = -1, client = -2;  // the job's store, and whoever has a question to it
-
-  int from = 0, to = 0;
-  bool operator==(const TlsEnds&) const = default;
-};
 
 class Tls {
  public:

@@ -14,7 +14,8 @@
 namespace unisono {
 namespace {
 
-constexpr size_t id_bytes = 4;
+constexpr size_t id_bytes = job_id_digits / 2;
+constexpr std::array<std::byte, 32> nobodys = {};  // in the place of a secret
 
 // Nothing of the machine's is read: another's openssl.cnf could take away what both ends count on. Nothing is torn down at exit, when
 // threads of ours may still be at work.
@@ -51,14 +52,26 @@ void Trust::Free::operator()(ssl_ctx_st* context) const { SSL_CTX_free(context);
 
 Trust::~Trust() { OPENSSL_cleanse(key_.data(), key_.size()); }
 
-Result<std::shared_ptr<const Trust>> Trust::of(std::span<const std::byte, 32> secret, std::string_view job) {
+Result<std::shared_ptr<Trust>> Trust::make(std::span<const std::byte, 32> secret, std::string_view job) {
   std::shared_ptr<Trust> trust(new Trust);
-  const std::array<std::byte, 32> nobodys = {};
   const bool derived = is_ready() && derive(secret, "unisono key 1", job, trust->key_) &&
                        derive_id(secret, "unisono id 1", job, trust->id_) && derive_id(nobodys, "unisono job 1", job, trust->job_id_);
   if (derived) trust->context_.reset(make_tls_context());
   if (!trust->context_) return Status(ErrorCode::internal, "OpenSSL does not offer TLS 1.3 with X25519 and AES-128-GCM");
-  return std::shared_ptr<const Trust>(std::move(trust));
+  return trust;
+}
+
+Result<std::shared_ptr<const Trust>> Trust::of(std::span<const std::byte, 32> secret, std::string_view job) {
+  auto trust = make(secret, job);
+  if (!trust.ok()) return trust.status();
+  return std::shared_ptr<const Trust>(std::move(*trust));
+}
+
+Result<std::shared_ptr<const Trust>> Trust::of_this_user(std::string_view job) {
+  auto trust = make(nobodys, job);
+  if (!trust.ok()) return trust.status();
+  (*trust)->asks_for_user_ = true;
+  return std::shared_ptr<const Trust>(std::move(*trust));
 }
 
 }  // namespace unisono

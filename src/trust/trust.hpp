@@ -21,9 +21,12 @@ namespace unisono {
 class Trust {
  public:
   static Result<std::shared_ptr<const Trust>> of(std::span<const std::byte, 32> secret, std::string_view job);
+  // Where there is no secret, on the loopback interface: by a key that everybody knows, and by what the kernel says of who is at the other end.
+  static Result<std::shared_ptr<const Trust>> of_this_user(std::string_view job);
   Trust(const Trust&) = delete;
   ~Trust();
 
+  bool asks_for_user() const { return asks_for_user_; }  // the other end has to be this user's, or root's
   const std::string& id() const { return id_; }
   const std::string& job_id() const { return job_id_; }
   std::span<const unsigned char, 32> key() const { return key_; }
@@ -34,9 +37,11 @@ class Trust {
     void operator()(ssl_ctx_st* context) const;
   };
   Trust() = default;
+  static Result<std::shared_ptr<Trust>> make(std::span<const std::byte, 32> secret, std::string_view job);
 
   std::array<unsigned char, 32> key_ = {};
   std::string id_, job_id_;
+  bool asks_for_user_ = false;
   std::unique_ptr<ssl_ctx_st, Free> context_;
 };
 

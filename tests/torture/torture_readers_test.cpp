@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "base/hash.hpp"
+#include "base/legible.hpp"
 #include "base/sizes.hpp"
 #include "group/announcement.hpp"
 #include "planner/overrides.hpp"
@@ -24,38 +25,13 @@
 #include "tests/support/outcomes.hpp"
 #include "tests/support/raw_store_client.hpp"
 #include "tests/support/test_world.hpp"
-#include "tests/torture/dice.hpp"
+#include "tests/torture/mutations.hpp"
 #include "tests/torture/rounds.hpp"
 #include "transport/local_socket.hpp"
 #include "unisono/store.hpp"
 
 namespace unisono::testing {
 namespace {
-
-std::string random_bytes(Dice& dice, int64_t count) {
-  std::string bytes(static_cast<size_t>(count), 0);
-  for (char& byte : bytes) byte = static_cast<char>(dice.below(256));
-  return bytes;
-}
-
-// A few changes: a byte, a bit, some bytes gone, some more, a number at its limits.
-std::string mutated(Dice& dice, std::string bytes) {
-  for (int left = dice.between(1, 4); left > 0; --left) {
-    const int64_t at = dice.below(static_cast<int64_t>(bytes.size()) + 1);
-    const auto place = static_cast<size_t>(at);
-    switch (dice.below(5)) {
-      case 0: if (place < bytes.size()) bytes[place] = static_cast<char>(dice.below(256)); break;
-      case 1: if (place < bytes.size()) bytes[place] = static_cast<char>(bytes[place] ^ 1 << dice.below(8)); break;
-      case 2: bytes.erase(place, static_cast<size_t>(dice.between(1, 9))); break;
-      case 3: bytes.insert(place, random_bytes(dice, dice.between(1, 9))); break;
-      default: {
-        const uint64_t number = dice.one_of<uint64_t>({0, 1, UINT32_MAX, UINT64_MAX, INT64_MAX, uint64_t{1} << 63, uint64_t{1} << 40});
-        if (place + sizeof(number) <= bytes.size()) std::memcpy(&bytes[place], &number, sizeof(number));
-      }
-    }
-  }
-  return bytes;
-}
 
 // What somebody might have typed, or a script have put together.
 std::string random_value(Dice& dice) {
@@ -291,7 +267,7 @@ std::string read_and_written(const StoreFrame& frame) {
     case StoreFrameKind::refused: {
       const Status refusal = read_refused(body);
       EXPECT_FALSE(refusal.ok());
-      return refusal.code() == ErrorCode::protocol ? std::string() : refused_frame(refusal);
+      return refusal.code() == ErrorCode::protocol || !is_legible(body.substr(8)) ? std::string() : refused_frame(refusal);
     }
   }
   return {};
