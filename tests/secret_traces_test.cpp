@@ -15,7 +15,9 @@
 
 #include "tests/support/children.hpp"
 #include "tests/support/file_tree.hpp"
+#include "tests/support/raw_store_client.hpp"
 #include "tests/support/secrets.hpp"
+#include "unisono/distributed.hpp"
 #include "unisono/settings.hpp"
 #include "unisono/store.hpp"
 
@@ -48,6 +50,39 @@ void expect_passes(const std::string& variables, const std::string& test) {
 
 TEST(SecretTraces, are_not_in_the_environment_that_the_kernel_shows) {
   expect_passes("OTHER=stays UNISONO_SECRET=" + canary, "SecretTraces.DISABLED_in_the_environment");
+}
+
+// Two ranks that meet through a store, speak, and disagree; everything they say is looked through by who started this.
+TEST(SecretTraces, DISABLED_in_a_job) {
+  const FreePort port;
+  expect_all_succeeded(Children(2, [&](int rank) {
+    const std::pair<const char*, std::string> variables[] = {{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"},
+                                                             {"MASTER_PORT", std::to_string(port.number())}, {"UNISONO_LOG", "debug"}};
+    for (const auto& [name, value] : variables) setenv(name, value.c_str(), 1);
+    distributed::init_process_group({});
+    for (const char* shown : {"/proc/self/environ", "/proc/self/cmdline"}) EXPECT_EQ(contents(shown).find(canary.substr(0, 8)), std::string::npos) << shown;
+    std::vector<float> data(static_cast<size_t>(3 + rank), 1);
+    try {
+      distributed::all_reduce(view(data), {});
+      ADD_FAILURE() << "the counts differ";
+    } catch (const Error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+    }
+    distributed::destroy_process_group();
+  }).wait());
+}
+
+TEST(SecretTraces, are_in_nothing_that_a_job_says_or_shows) {
+  if (under_thread_sanitizer()) GTEST_SKIP() << "starts processes";
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string command = fmt::format("UNISONO_SECRET={} '{}' --gtest_also_run_disabled_tests --gtest_filter=SecretTraces.DISABLED_in_a_job 2>&1", canary, program);
+  FILE* const output = popen(command.c_str(), "r");
+  ASSERT_TRUE(output);
+  std::string said;
+  for (int byte; (byte = std::fgetc(output)) != EOF;) said += static_cast<char>(byte);
+  EXPECT_EQ(pclose(output), 0) << said;
+  EXPECT_NE(said.find("MismatchError"), std::string::npos) << said;
+  for (size_t at = 0; at + 8 <= canary.size(); ++at) EXPECT_EQ(said.find(canary.substr(at, 8)), std::string::npos) << said;
 }
 
 // Every page that a core dump has in it, read into memory that is not.

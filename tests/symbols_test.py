@@ -84,6 +84,13 @@ class TheLibrary(unittest.TestCase):
         for name in ("Error", "ResourceError", "MemoryError", "ErrorOf<(unisono::ErrorCode)1>"):
             self.assertIn(f"typeinfo for unisono::{name}", self.exported)
 
+    def test_has_openssl_inside_and_hidden(self):
+        """Two OpenSSLs that see each other in one process have crashed others: Python's ssl and torch bring their own."""
+        needed = output_of("readelf", "--dynamic", "--wide", self.library)
+        self.assertFalse(re.findall(r"\[lib(?:ssl|crypto)[^\]]*\]", needed))
+        symbols = output_of("nm", "--dynamic", self.library)  # neither given to others nor taken from them
+        self.assertFalse(re.findall(r" ((?:SSL|CRYPTO|EVP|OPENSSL|BIO|ERR|TLS)_\w+)", symbols))
+
     def test_needs_neither_fmt_nor_highway(self):
         needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output_of("readelf", "--dynamic", "--wide", self.library))
         self.assertTrue(needed)
