@@ -74,7 +74,9 @@ TEST(Attacks, by_replay_of_a_good_opening_are_refused) {
   std::string recorded;
   {
     Meddler ear(zero.sockets().address());
-    ASSERT_TRUE(outcome_by(one, 1, key_to(zero, 1, 0), ear.address()).ok());
+    SocketKey other_use = key_to(zero, 1, 0);
+    other_use.use = 1;
+    ASSERT_TRUE(outcome_by(one, 1, other_use, ear.address()).ok());
     EXPECT_TRUE(await([&] { return ear.passed_back() > int64_t{100}; }));
     recorded = ear.heard();
   }

@@ -52,14 +52,15 @@ TEST(SecretTraces, are_not_in_the_environment_that_the_kernel_shows) {
   expect_passes("OTHER=stays UNISONO_SECRET=" + canary, "SecretTraces.DISABLED_in_the_environment");
 }
 
-// Two ranks that meet through a store, speak, and disagree; everything they say is looked through by who started this.
-TEST(SecretTraces, DISABLED_in_a_job) {
+// Two ranks of one machine, or that meet through a store, and disagree; everything they say is looked through by who started this.
+void run_job(const std::string& init_method) {
   const FreePort port;
-  expect_all_succeeded(Children(2, [&](int rank) {
+  const auto endings = Children(2, [&](int rank) {
     const std::pair<const char*, std::string> variables[] = {{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"},
                                                              {"MASTER_PORT", std::to_string(port.number())}, {"UNISONO_LOG", "debug"}};
     for (const auto& [name, value] : variables) setenv(name, value.c_str(), 1);
-    distributed::init_process_group({});
+    if (init_method.empty()) distributed::init_process_group({});
+    if (!init_method.empty()) distributed::init_process_group({.rank = rank, .world_size = 2, .init_method = init_method + std::to_string(port.number())});
     for (const char* shown : {"/proc/self/environ", "/proc/self/cmdline"}) EXPECT_EQ(contents(shown).find(canary.substr(0, 8)), std::string::npos) << shown;
     std::vector<float> data(static_cast<size_t>(3 + rank), 1);
     try {
@@ -69,7 +70,14 @@ TEST(SecretTraces, DISABLED_in_a_job) {
       std::fprintf(stderr, "%s\n", error.what());
     }
     distributed::destroy_process_group();
-  }).wait());
+  }).wait();
+  for (const auto& ending : endings) std::fprintf(stderr, "%s\n", ending.output.c_str());
+  expect_all_succeeded(endings);
+}
+
+TEST(SecretTraces, DISABLED_in_a_job) {
+  run_job("");
+  run_job("tcp://127.0.0.1:");
 }
 
 TEST(SecretTraces, are_in_nothing_that_a_job_says_or_shows) {

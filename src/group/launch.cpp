@@ -10,6 +10,7 @@
 #include "rendezvous/launchers.hpp"
 #include "rendezvous/tcp_store.hpp"
 #include "rendezvous/trust_for.hpp"
+#include "trust/secret.hpp"
 
 namespace unisono {
 namespace {
@@ -143,6 +144,7 @@ Result<std::shared_ptr<World>> launch(const LaunchRequest& request, const Enviro
     return Status(ErrorCode::init, fmt::format("rank {} of {}: nothing says which job this is; set UNISONO_JOB to the same text on "
                                                "all ranks, or start them with `unisono run -n {} …`", options.rank, options.size, options.size));
   if (options.job.empty()) options.job = fmt::format("alone {}", getpid());
+  static_cast<void>(secret_to_hand_on().ok());  // ranks of one machine need none; but one that this process was handed is not left for all to see
   if (!info->all_local) return join_through_machines(*info, std::move(options));
   if (info->launcher == "none")
     Log("warning", -1).warning("no launcher found, world of 1; start with `unisono run -n 4 …`");

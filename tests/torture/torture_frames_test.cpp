@@ -159,7 +159,8 @@ class WireLetter : public Letter {
 };
 
 Frame random_mail_frame(Dice& dice, int64_t letter_bytes) {
-  Frame frame{.kind = static_cast<Frame::Kind>(dice.below(7)), .dtype = dice.chance(80) ? DType::uint8 : DType::float64, .tag = dice.between(0, 1),
+  const Frame::Kind kind = dice.chance(50) ? letter_bytes <= eager_bytes ? Frame::Kind::message : Frame::Kind::offer : static_cast<Frame::Kind>(dice.below(7));
+  Frame frame{.kind = kind, .dtype = dice.chance(90) ? DType::uint8 : DType::float64, .tag = dice.between(0, 1),
               .bytes = letter_bytes, .sequence = static_cast<uint64_t>(dice.between(1, 3))};
   if (frame.kind == Frame::Kind::data) frame.bytes = dice.below(letter_bytes + 1);
   if (frame.kind == Frame::Kind::credit) frame.bytes = dice.below(credit_bytes);
@@ -255,7 +256,8 @@ int64_t take_steps(uint64_t seed) {
   WireMember member(machine);
   int64_t frames = 0;
   for (int left = dice.between(1, 12); left > 0 && member.run().failure().ok(); --left, ++frames) {
-    LinkFrame frame{word, 0, static_cast<uint32_t>(dice.below(5)), dice.chance(80) ? 64u : static_cast<uint32_t>(4 * dice.below(40))};
+    const int64_t tile = dice.chance(80) ? std::min<int64_t>(frames / 2, 3) : dice.below(5);
+    LinkFrame frame{word, 0, static_cast<uint32_t>(tile), dice.chance(90) ? 64u : static_cast<uint32_t>(4 * dice.below(40))};
     if (dice.chance(20)) {
       const std::string bytes = mutated_in_place(dice, bytes_of(frame));
       std::memcpy(static_cast<void*>(&frame), bytes.data(), sizeof(frame));
