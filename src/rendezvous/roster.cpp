@@ -14,7 +14,7 @@ namespace {
 using distributed::StoreRequest;
 using Kind = StoreRequest::Kind;
 
-constexpr size_t most_entry_bytes = 256;
+constexpr size_t most_entry_bytes = 1024;
 constexpr double look_again_s = 0.2;  // for entries of ranks that came meanwhile, and whether another gave up
 
 // The next number of the text, which it is taken from; -1: there is none.
@@ -39,7 +39,7 @@ Status store_lost(const Status& why) { return {ErrorCode::init, fmt::format("the
 
 }  // namespace
 
-std::string Seat::text() const { return fmt::format("1 {} {} {:x} {:x} {}", rank, pid, probe, machine, address); }
+std::string Seat::text() const { return fmt::format("1 {} {} {:x} {:x} {} {}", rank, pid, probe, machine, agent, addresses); }
 
 std::optional<Seat> Seat::parse(std::string_view text) {
   if (text.size() > most_entry_bytes) return std::nullopt;
@@ -47,9 +47,9 @@ std::optional<Seat> Seat::parse(std::string_view text) {
   int format = 0;
   std::string_view rest = text;
   if (!take_number(rest, format) || !take_number(rest, seat.rank) || !take_number(rest, seat.pid) || !take_number(rest, seat.probe, 16) ||
-      !take_number(rest, seat.machine, 16))
+      !take_number(rest, seat.machine, 16) || !take_number(rest, seat.agent))
     return std::nullopt;
-  seat.address = rest;
+  seat.addresses = rest;
   return seat.text() == text ? std::optional(seat) : std::nullopt;
 }
 
