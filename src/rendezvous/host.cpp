@@ -132,7 +132,10 @@ class Host {
   Status prove_ways() {
     auto hear = [this](Guest& guest) { return hear_address(guest); };
     RETURN_IF_ERROR(machines_->begin_to_reach(*sockets_));
-    while (!machines_->reach().turn()) RETURN_IF_ERROR(listen_once(hear));
+    while (!machines_->reach().turn()) {
+      if (request_.deadline.passed()) return machines_->reach().late();
+      RETURN_IF_ERROR(listen_once(hear));
+    }
     machines_->enter_reach();
     RETURN_IF_ERROR(until_entered("reach", machines_->count(), hear));
     return machines_->read_reach();

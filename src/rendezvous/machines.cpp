@@ -71,6 +71,7 @@ Status Machines::begin_to_reach(Sockets& sockets) {
     if (!addresses.ok()) return addresses.status();
     others.push_back({number_of(rank), rank, seat->probe, std::move(*addresses)});
   }
+  if (static_cast<int>(others.size()) != count() - 1) return {ErrorCode::init, "the store does not say who the agents of all machines are"};
   constexpr double longest_s = 6;  // so that who cannot be reached is known within ten seconds
   const double left_s = static_cast<double>(request_.deadline.remaining_ns()) * 1e-9;
   const Reach::Self self{number_of(request_.rank), request_.rank, count(), std::min(longest_s, left_s / 2)};

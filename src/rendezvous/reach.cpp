@@ -75,12 +75,20 @@ bool Reach::turn() {
   return all;
 }
 
+Status Reach::late() const {
+  for (const Trial& trial : trials_)
+    if (trial.connecting)
+      return {ErrorCode::init, fmt::format("rank {} on {} met rank {}, but did not come to reach it in time; is that rank stopped?", self_.rank, name_of_machine(),
+                                           trial.other.rank)};
+  return Status::success();
+}
+
 std::string Reach::text() const {
   std::string text;
   size_t whys = 0;
   for (const Way& way : ways_) text += way.out_of_reach ? '-' : '+';
   for (const Trial& trial : trials_) {
-    if (trial.why.empty() || whys++ == most_whys) continue;
+    if (trial.why.empty() || ++whys > most_whys) continue;
     const std::string why = fmt::format("{} (interfaces there: {})", trial.why, text_of(interfaces_here()));
     text += fmt::format("\n{} {}", trial.other.machine, std::string_view(why).substr(0, most_why_bytes));
   }

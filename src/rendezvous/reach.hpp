@@ -31,6 +31,7 @@ class Reach {
   Reach(Sockets& sockets, const Self& self, std::vector<Other> others);
 
   bool turn();               // true: all have been reached, or cannot be, which takes seconds; then the sockets' descriptor tells when to come again
+  Status late() const;       // the deadline came first
   std::string text() const;  // for the roster: of each machine + or -, then a line for each that could not be reached, with its number and why
   // What all of them say, by the number of the machine. InitError where two cannot reach each other at all.
   Status read(const std::vector<std::string>& rows);

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t next_after_ns = 250'000'000;
 constexpr int64_t speaks_within_ns = 1'000'000'000;  // who answers, where another does, too
+constexpr double times_patience = 5;                  // with the only one that answers: it may be stopped, or have no time
 
 bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS; }
 
@@ -92,7 +93,8 @@ bool Connecting::speak() {
   }
   const bool another_answers = std::ranges::count(attempts_, Stage::answers, &Attempt::stage) > 1;
   const int64_t silent_ns = now_ns() - begun_to_speak_ns_;
-  if (!is_over && silent_ns < (another_answers ? speaks_within_ns : static_cast<int64_t>(patience_s_ * 1e9))) return false;
+  const auto most_silent_ns = another_answers ? speaks_within_ns : static_cast<int64_t>(times_patience * patience_s_ * 1e9);
+  if (!is_over && silent_ns < most_silent_ns) return false;
   all_strangers_ &= opening_->state().code() == ErrorCode::auth;
   fail(attempts_[current_], is_over ? opening_->state().message() : "somebody answers, and does not prove to be that rank");
   opening_.reset();

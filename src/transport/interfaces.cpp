@@ -11,7 +11,7 @@
 namespace unisono {
 namespace {
 
-std::vector<std::string_view> words_of(std::string_view text) {
+std::vector<std::string_view> listed_in(std::string_view text) {
   std::vector<std::string_view> words;
   while (!text.empty()) {
     words.push_back(text.substr(0, text.find(',')));
@@ -21,7 +21,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
 }
 
 // How far down the list an address belongs.
-int distance(const Interface& interface, const std::string& name_of_kernels, const Address& of_kernel) {
+int place_in_line(const Interface& interface, const std::string& name_of_kernels, const Address& of_kernel) {
   if (interface.address.is_same_host(of_kernel)) return 0;
   if (interface.name == name_of_kernels) return 1;
   return interface.address.family() == of_kernel.family() ? 2 : 3;
@@ -67,7 +67,7 @@ std::string interface_of(const Address& address) {
 Result<InterfacePattern> InterfacePattern::parse(const std::string& text) {
   InterfacePattern pattern;
   pattern.text_ = text;
-  for (std::string_view word : words_of(text)) {
+  for (std::string_view word : listed_in(text)) {
     const bool is_excluded = word.starts_with('^');
     if (is_excluded) word.remove_prefix(1);
     const bool is_whole = word.starts_with('=');
@@ -104,7 +104,7 @@ Result<std::vector<Address>> choose_addresses(std::span<const Interface> here, c
   }
   if (usable.empty())
     return Status(ErrorCode::init, fmt::format("UNISONO_SOCKET_IFNAME=\"{}\" leaves no address to listen at; there are: {}", pattern.text(), text_of(here)));
-  std::ranges::stable_sort(usable, {}, [&](const Interface& one) { return distance(one, name_of_kernels, of_kernel); });
+  std::ranges::stable_sort(usable, {}, [&](const Interface& one) { return place_in_line(one, name_of_kernels, of_kernel); });
   std::vector<Address> addresses;
   for (const Interface& one : usable)
     if (addresses.size() < most_addresses) addresses.push_back(one.address.with_port(0));
@@ -113,7 +113,7 @@ Result<std::vector<Address>> choose_addresses(std::span<const Interface> here, c
 
 Result<std::vector<Address>> parse_advertised(const std::string& text) {
   std::vector<Address> addresses;
-  for (const std::string_view word : words_of(text)) {
+  for (const std::string_view word : listed_in(text)) {
     const bool is_bare = !word.ends_with(']') || !word.starts_with('[');
     std::optional<Address> address = Address::parse_host(is_bare ? word : word.substr(1, word.size() - 2));
     if (!address) address = Address::parse(word);

@@ -11,13 +11,11 @@
 namespace unisono {
 namespace {
 
-constexpr int backlog = 1024;
-
 // Empty, with errno. In a range, ports of connections that ended a moment ago are taken again; two that do so at once are told apart by listen().
-Listener listen_at(const Address& at, bool is_reused) {
+Listener bind_and_listen(const Address& at, bool is_reused) {
   Listener listener{Descriptor(socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), at};
   if (!listener.socket) return {};
-  const int on = 1;
+  constexpr int on = 1, backlog = 1024;
   if (is_reused) setsockopt(listener.socket.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (bind(listener.socket.number(), at.get(), at.bytes()) != 0 || listen(listener.socket.number(), backlog) != 0) return {};
   listener.address = Address::of_socket(listener.socket.number());
@@ -27,11 +25,11 @@ Listener listen_at(const Address& at, bool is_reused) {
 // At this port, if there is one, otherwise at any that may be had. Empty, with errno.
 Listener listen_somewhere(const Address& at, const PortRange& ports, int port, int first_look) {
   Listener listener;
-  if (port != 0) listener = listen_at(at.with_port(port), !ports.is_any());
+  if (port != 0) listener = bind_and_listen(at.with_port(port), !ports.is_any());
   if (port != 0 && (listener.socket || errno != EADDRINUSE)) return listener;
-  if (ports.is_any()) return listen_at(at, false);
+  if (ports.is_any()) return bind_and_listen(at, false);
   for (int index = 0; index < ports.count() && !listener.socket; ++index) {
-    listener = listen_at(at.with_port(ports.at(first_look + index)), true);
+    listener = bind_and_listen(at.with_port(ports.at(first_look + index)), true);
     if (!listener.socket && errno != EADDRINUSE && errno != EACCES) return {};
   }
   return listener;
@@ -43,7 +41,7 @@ std::string kernels_range() {
   return first + "-" + last;
 }
 
-Status cannot_listen(const Address& at, const PortRange& ports) {
+Status no_listener(const Address& at, const PortRange& ports) {
   const int error = errno;
   const std::string text = std::strerror(error);
   if (!ports.is_any() && (error == EADDRINUSE || error == EACCES))
@@ -63,10 +61,10 @@ Result<std::vector<Listener>> open_listeners(const std::vector<Address>& address
   for (const Address& at : addresses) {
     const int port = listeners.empty() ? at.port() : listeners.front().address.port();
     Listener listener = listen_somewhere(at, ports, port, first_look);
-    if (!listener.socket && listeners.empty() && errno != EADDRNOTAVAIL) return cannot_listen(at, ports);
+    if (!listener.socket && listeners.empty() && errno != EADDRNOTAVAIL) return no_listener(at, ports);
     if (listener.socket) listeners.push_back(std::move(listener));
   }
-  if (listeners.empty()) return cannot_listen(addresses.front(), ports);
+  if (listeners.empty()) return no_listener(addresses.front(), ports);
   return listeners;
 }
 
