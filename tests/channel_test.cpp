@@ -33,7 +33,7 @@ class Two {
       auto sockets = Sockets::open({.send_buffer_bytes = choice->send_buffer_bytes});
       EXPECT_TRUE(sockets.ok()) << sockets.status().text();
       sockets_[rank] = std::move(*sockets);
-      neighbours[rank].address = sockets_[rank]->address();
+      neighbours[rank].where.addresses = {sockets_[rank]->address()};
       neighbours[rank].token = 100 + rank;
       sockets_[rank]->know(100 + rank);
       sockets_[rank]->expect(group);
@@ -181,7 +181,7 @@ TEST(Sockets, take_a_connection_only_for_what_it_was_opened_for) {
   for (uint64_t group : {1, 2}) (*sockets)->expect(group);
   const SocketKey key{.token = 7, .group = 1, .use = 0, .from = 0, .to = 1};
   auto knock = [&](const SocketKey& as) {
-    std::unique_ptr<Opening> opening = (*other)->connect((*sockets)->address(), as);
+    std::unique_ptr<Opening> opening = (*other)->open((*other)->connect((*sockets)->address()), as);
     EXPECT_TRUE(opening && opening->turn() && opening->is_open());
     return opening->take();
   };
@@ -202,7 +202,7 @@ TEST(Sockets, close_what_comes_for_no_group_of_theirs_or_without_the_token) {
   (*sockets)->know(7);
   (*sockets)->expect(1);
   auto is_closed = [&](const SocketKey& as) {
-    std::unique_ptr<Opening> opening = (*other)->connect((*sockets)->address(), as);
+    std::unique_ptr<Opening> opening = (*other)->open((*other)->connect((*sockets)->address()), as);
     EXPECT_TRUE(opening && opening->turn() && opening->is_open());
     const Wire wire = opening->take();
     EXPECT_FALSE((*sockets)->arrived({7, 1, 0, 5, 5}));
@@ -229,7 +229,7 @@ void begin_and_end_at_once(int rounds) {
       const auto group = static_cast<uint64_t>(round + 1);
       const auto from = static_cast<int32_t>(me), to = 1 - from;
       sockets[me]->expect(group);
-      SocketStream stream(*sockets[me], {{1 - me, group, 0, from, to}, {me, group, 0, to, from}, sockets[1 - me]->address()});
+      SocketStream stream(*sockets[me], {{1 - me, group, 0, from, to}, {me, group, 0, to, from}, {{sockets[1 - me]->address()}}});
       for (++at_the_start; at_the_start < 2 * (round + 1);) std::this_thread::yield();
       const Deadline deadline = Deadline::in_seconds(20);
       std::byte bytes[8] = {};
@@ -264,8 +264,8 @@ TEST(Sockets, that_go_leave_what_was_sent_to_the_other_end) {
   auto leaving = std::move(*Sockets::open()), staying = std::move(*Sockets::open());
   staying->expect(1);
   const SocketKey there{0, 1, 0, 0, 1}, back{0, 1, 0, 1, 0};
-  auto out = std::make_unique<SocketStream>(*leaving, SocketStream::Ends{there, back, staying->address()});
-  SocketStream in(*staying, {back, there, leaving->address()});
+  auto out = std::make_unique<SocketStream>(*leaving, SocketStream::Ends{there, back, {{staying->address()}}});
+  SocketStream in(*staying, {back, there, {{leaving->address()}}});
   Bytes piece(100'000), got(100'000);
   size_t sent = 0;
   while (const auto count = static_cast<size_t>(out->write(piece, {}))) sent += count;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "tests/support/children.hpp"
@@ -134,6 +135,69 @@ TEST(Address, reads_what_it_writes_and_nothing_else) {
   EXPECT_TRUE(Address::parse("127.9.9.9:1")->is_loopback());
   EXPECT_TRUE(Address::parse("[::1]:1")->is_loopback());
   EXPECT_FALSE(Address::parse("10.0.0.1:1")->is_loopback());
+}
+
+// Sends eight bytes through one stream until the other has them; false: it did not come to that.
+bool passes(SocketStream& from, SocketStream& to, double within_s = patience_s) {
+  std::byte bytes[8] = {}, got[8];
+  size_t out = 0, in = 0;
+  const Deadline deadline = Deadline::in_seconds(within_s);
+  while (in < 8 && from.state().ok() && to.state().ok() && !deadline.passed()) {
+    if (out < 8) out += static_cast<size_t>(from.write(Channel::Sent(bytes).subspan(out), {}));
+    in += static_cast<size_t>(to.read(std::span(got).subspan(in)));
+  }
+  return in == 8;
+}
+
+SocketStream stream_to(Rank& one, Rank& other, const Whereabouts& there, int32_t use = 0) {
+  const int32_t rank = one.number(), peer = other.number();
+  return {one.sockets(), {{other.token(), group, use, rank, peer}, {one.token(), group, use, peer, rank}, there}};
+}
+
+// Every machine has a docker0, and who listens there at this port is somebody else. The address that worked is tried first from then on.
+TEST(Connecting, passes_over_an_address_that_leads_to_another_rank_and_remembers_which_did_not) {
+  Rank zero(0), one(1), wrong(2);
+  const Whereabouts there{{wrong.sockets().address(), one.sockets().address()}};
+  for (int32_t use : {0, 1, 2}) {
+    SocketStream out = stream_to(zero, one, there, use), in = stream_to(one, zero, {{zero.sockets().address()}}, use);
+    EXPECT_TRUE(passes(out, in)) << out.state().text();
+  }
+  const std::string log = wrong.log();
+  EXPECT_NE(log.find("it looks for rank 1, and this is rank 2"), log.npos) << log;
+  EXPECT_EQ(std::ranges::count(log, '\n'), 1) << log;
+}
+
+TEST(Connecting, goes_on_beside_an_address_where_somebody_answers_and_says_nothing) {
+  Rank zero(0), one(1);
+  auto silent = open_listeners({Address::loopback(0)}, {}, 0);
+  ASSERT_TRUE(silent.ok());
+  SocketStream out = stream_to(zero, one, {{silent->front().address, one.sockets().address()}}), in = stream_to(one, zero, {{zero.sockets().address()}});
+  EXPECT_TRUE(passes(out, in)) << out.state().text();
+}
+
+TEST(Connecting, that_fails_names_every_address_and_what_became_of_it) {
+  Rank zero(0), one(1), wrong(2);
+  Address closed;
+  {
+    auto gone = open_listeners({Address::loopback(0)}, {}, 0);
+    closed = gone->front().address;
+  }
+  SocketStream out = stream_to(zero, one, {{closed, wrong.sockets().address()}}), in = stream_to(one, zero, {});
+  EXPECT_FALSE(passes(out, in));
+  EXPECT_EQ(out.state().code(), ErrorCode::peer_lost);
+  for (const std::string& part : {closed.text() + " from 127.0.0.1 (lo): Connection refused", wrong.sockets().address().text() + " from 127.0.0.1 (lo): the other side belongs to"})
+    EXPECT_NE(out.state().message().find(part), std::string::npos) << part << " in " << out.state().text();
+}
+
+// The address would do, but is not to be used: a firewall would swallow what is sent there.
+TEST(SocketStream, that_cannot_reach_the_other_end_waits_for_it_and_the_other_end_connects_in_order_to_receive) {
+  Rank zero(0), one(1);
+  SocketStream shut = stream_to(zero, one, {.addresses = {one.sockets().address()}, .out_of_reach = true});
+  SocketStream unaware = stream_to(one, zero, {{zero.sockets().address()}});
+  EXPECT_FALSE(passes(shut, unaware, 0.3)) << "nobody connects";
+  SocketStream eager = stream_to(one, zero, {.addresses = {zero.sockets().address()}, .waits_for_us = true});
+  EXPECT_TRUE(passes(shut, eager)) << shut.state().text();
+  EXPECT_TRUE(passes(eager, shut)) << eager.state().text();
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST(WireFormat, of_an_identity) {
 }
 
 TEST(WireFormat, of_a_seat) {
-  EXPECT_EQ((Seat{3, 4711, 0xabc, 0xdef, "10.0.0.1:29500"}.text()), "1 3 4711 abc def 10.0.0.1:29500");
+  EXPECT_EQ((Seat{3, 4711, 0xabc, 0xdef, 2, "10.0.0.1:29500"}.text()), "1 3 4711 abc def 2 10.0.0.1:29500");
   for (const char* text : {"1 3 4711 abc def 10.0.0.1:29500", "1 0 1 0 0 "}) EXPECT_TRUE(Seat::parse(text)) << text;
   for (const char* text : {"", "2 3 4711 abc def x", "1 -3 4711 abc def x", "1 3 -4711 abc def x", "1 3 4711 abc", "1 3 4711 abc  x", "1 3 4711 0abc def x",
                            "1 3 99999999999 abc def x", "1 3 4711 abc def 10.0.0.1\x1b[2J"})

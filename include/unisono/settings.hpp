@@ -32,6 +32,9 @@ struct Settings {
   std::string log = "warning";     // error, warning, info or debug
   int64_t first_call = 1;          // number of a group's first call; the same on all ranks
   std::string store;               // host:port where rank 0 serves the store by which machines meet; otherwise the launcher says
+  std::string socket_ifname;       // interfaces to listen at: "eth,^docker"; otherwise all that are up
+  std::string advertise;           // addresses that others are told instead of those: "203.0.113.7:20000"
+  std::string port_range;          // ports to listen at: "20000-20063"; otherwise any
   bool encrypt = false;            // between hosts: all bytes stay in TLS, not only what opens a connection
   std::string pretend_hosts;       // a layout such as "2,2": ranks of one machine that treat each other as if it were so
   std::string test_streams = "rings";  // tests only: what channels between ranks move bytes with

@@ -82,8 +82,9 @@ Status World::prepare() {
     request_.hosts = std::move(*hosts);
     request_.hosts_text = settings().pretend_hosts;
   }
+  RETURN_IF_ERROR(parse_address_settings());
   RETURN_IF_ERROR(require_descriptors(request_));
-  if (streams_.kind == StreamChoice::Kind::sockets || !hosts().one()) RETURN_IF_ERROR(prepare_sockets(Address::loopback(0)));
+  if (streams_.kind == StreamChoice::Kind::sockets || !hosts().one()) RETURN_IF_ERROR(prepare_sockets({Address::loopback(0)}));
   auto watch = DeathWatch::open();
   if (!watch.ok()) return watch.status();
   death_watch_ = std::move(*watch);
@@ -122,25 +123,47 @@ std::function<void(const std::string&)> World::tell_of_refusals() const {
   };
 }
 
-// Only when it is known that there are ranks on other machines.
-Result<std::string> World::listen() {
-  Address at = Address::loopback(0);
-  if (options_.meeting_point) at = Address::of_route_to(options_.meeting_point).with_port(0);
-  if (!at) return Status(ErrorCode::init, fmt::format("rank {} has no address from which {} can be reached: {}", rank(), options_.meeting_point.text(), std::strerror(errno)));
-  if (Status status = prepare_sockets(at); !status.ok()) return status;
-  sockets_->know(head().probe);
-  return request_.address;
+Status World::parse_address_settings() {
+  auto interfaces = InterfacePattern::parse(settings().socket_ifname);
+  if (!interfaces.ok()) return interfaces.status();
+  interfaces_ = std::move(*interfaces);
+  auto advertised = parse_advertised(settings().advertise);
+  if (!advertised.ok()) return advertised.status();
+  advertised_ = std::move(*advertised);
+  auto ports = PortRange::parse(settings().port_range);
+  if (!ports.ok()) return ports.status();
+  ports_ = *ports;
+  return Status::success();
 }
 
-Status World::prepare_sockets(const Address& at) {
-  SocketChoice choice{.listens_at = at, .send_buffer_bytes = streams_.send_buffer_bytes, .me = rank(), .sealed = settings().encrypt, .refused = tell_of_refusals()};
-  auto trust = trust_for(options_.job, at);
+// Only when it is known that there are ranks on other machines.
+Result<Sockets*> World::listen() {
+  Address of_kernel = Address::loopback(0);
+  if (options_.meeting_point) of_kernel = Address::of_route_to(options_.meeting_point);
+  if (!of_kernel)
+    return Status(ErrorCode::init, fmt::format("rank {} has no address from which {} can be reached: {}; its interfaces: {}", rank(), options_.meeting_point.text(),
+                                               std::strerror(errno), text_of(interfaces_here())));
+  auto addresses = choose_addresses(interfaces_here(), interfaces_, of_kernel);
+  if (!addresses.ok()) return addresses.status();
+  sockets_.reset();  // of an attempt before this one: their ports may be all there are
+  if (Status status = prepare_sockets(std::move(*addresses)); !status.ok()) return status;
+  sockets_->know(head().probe);
+  return sockets_.get();
+}
+
+// On the loopback interface, where nobody else is told of them, ports and addresses are nobody's choice.
+Status World::prepare_sockets(std::vector<Address> at) {
+  auto trust = trust_for(options_.job, at.front());
   if (!trust.ok()) return trust.status();
-  choice.trust = std::move(*trust);
+  const bool is_told = !at.front().is_loopback();
+  SocketChoice choice{.listens_at = std::move(at), .send_buffer_bytes = streams_.send_buffer_bytes, .trust = std::move(*trust), .me = rank(),
+                      .sealed = settings().encrypt, .refused = tell_of_refusals()};
+  if (is_told) choice.ports = ports_;
+  if (is_told) choice.advertised = advertised_;
   auto sockets = Sockets::open(std::move(choice));
   if (!sockets.ok()) return sockets.status();
   sockets_ = std::move(*sockets);
-  request_.address = sockets_->address().text();
+  request_.addresses = text_of(sockets_->published());
   return Status::success();
 }
 

@@ -25,6 +25,7 @@
 #include "planner/planner.hpp"
 #include "rendezvous/join.hpp"
 #include "transport/arena.hpp"
+#include "transport/interfaces.hpp"
 #include "transport/router.hpp"
 #include "transport/waiting.hpp"
 #include "unisono/settings.hpp"
@@ -106,8 +107,9 @@ class World : public std::enable_shared_from_this<World> {
   explicit World(WorldOptions options);
   Status open();
   Status prepare();
-  Status prepare_sockets(const Address& at);
-  Result<std::string> listen();
+  Status parse_address_settings();
+  Status prepare_sockets(std::vector<Address> at);
+  Result<Sockets*> listen();
   std::function<void(const std::string&)> tell_of_refusals() const;
   void settle_policy();
   Status start_threads();
@@ -191,6 +193,9 @@ class World : public std::enable_shared_from_this<World> {
   std::atomic<uint32_t> groups_version_{0};
 
   StreamChoice streams_;
+  InterfacePattern interfaces_;      // that this rank may listen at
+  std::vector<Address> advertised_;  // that others are told instead
+  PortRange ports_;
   std::unique_ptr<Sockets> sockets_;
   std::unique_ptr<Remotes> remotes_;
   struct Doubt {  // about a rank on another host, until all that it told has been heard, and how it ended

@@ -114,16 +114,31 @@ class Host {
   Status meet_other_machines() {
     RETURN_IF_ERROR(read_seats());
     if (machines_->count() == 1) return Status::success();
-    auto address = request_.listen();
-    if (!address.ok()) return cannot_join(address.status());
-    address->copy(hello_.address, sizeof(hello_.address) - 1);
+    auto sockets = request_.listen();
+    if (!sockets.ok()) return cannot_join(sockets.status());
+    sockets_ = *sockets;
+    hello_.say_addresses(text_of(sockets_->published()));
     machines_->enter("addresses", hello_);
     JoinMessage listen = hello_;
     listen.kind = JoinKind::listen;
     for (const Guest* guest : seats_)
       if (guest) RETURN_IF_ERROR(tell(*guest, listen, {}));
     RETURN_IF_ERROR(until_entered("addresses", request_.size, [this](Guest& guest) { return hear_address(guest); }));
-    return read_seats();
+    RETURN_IF_ERROR(read_seats());
+    return prove_ways();
+  }
+
+  // From this machine to every other, and back.
+  Status prove_ways() {
+    auto hear = [this](Guest& guest) { return hear_address(guest); };
+    RETURN_IF_ERROR(machines_->begin_to_reach(*sockets_));
+    while (!machines_->reach().turn()) {
+      if (request_.deadline.passed()) return machines_->reach().late();
+      RETURN_IF_ERROR(listen_once(hear));
+    }
+    machines_->enter_reach();
+    RETURN_IF_ERROR(until_entered("reach", machines_->count(), hear));
+    return machines_->read_reach();
   }
 
   Status read_seats() {
@@ -144,7 +159,7 @@ class Host {
     if (received->message.kind == JoinKind::unable) return unable(received->message, guest.who);
     if (received->message.kind != JoinKind::listening || guest.listens) return Status::success();
     guest.listens = true;
-    std::ranges::copy(received->message.address, guest.hello->address);
+    guest.hello->say_addresses(received->message.addresses);
     machines_->enter("addresses", *guest.hello);
     return Status::success();
   }
@@ -172,12 +187,14 @@ class Host {
     std::vector<pollfd> polled{{resting_.passed() ? door_.number() : -1, POLLIN, 0}};
     for (const auto& guest : guests_) polled.push_back({guest->socket.number(), POLLIN, 0});
     if (machines_) polled.push_back({machines_->roster().descriptor(), POLLIN, 0});
+    if (sockets_) polled.push_back({sockets_->descriptor(), POLLIN, 0});
     int64_t milliseconds = std::clamp<int64_t>(request_.deadline.remaining_ns() / 1'000'000 + 1, 0, 100);
     if (poll(polled.data(), polled.size(), static_cast<int>(milliseconds)) > 0) {
       for (size_t index = 1; index <= guests_.size(); ++index)
         if (polled[index].revents) RETURN_IF_ERROR(handle(*guests_[index - 1]));
       if (polled[0].revents) welcome();
     }
+    if (sockets_) sockets_->rang();  // agents of other machines knock
     dismiss();
     return Status::success();
   }
@@ -366,6 +383,7 @@ class Host {
   std::vector<Guest*> seats_;  // by rank; null for rank 0 and for those who have not come
   Joined joined_;
   std::unique_ptr<Machines> machines_;  // where there is a store
+  Sockets* sockets_ = nullptr;          // where there are several machines
 };
 
 }  // namespace

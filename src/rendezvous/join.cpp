@@ -92,11 +92,11 @@ Status check_entry(const JoinMessage& member, const JoinRequest& request) {
 // There are ranks on other machines, and they have to know where to find this one.
 Status listen_for_others(const Descriptor& host, const JoinRequest& request, const JoinMessage& hello) {
   if (!request.listen) return invalid_entry();
-  auto address = request.listen();
-  if (!address.ok()) return address.status();
+  auto sockets = request.listen();
+  if (!sockets.ok()) return sockets.status();
   JoinMessage listening = hello;
   listening.kind = JoinKind::listening;
-  address->copy(listening.address, sizeof(listening.address) - 1);
+  listening.say_addresses(text_of((*sockets)->published()));
   return tell_host(host, request, listening);
 }
 
@@ -184,7 +184,7 @@ Result<Joined> meet(const JoinRequest& request, const Arena& arena) {
   hello.pid = getpid();
   hello.flag = register_global_barrier();
   hello.probe = head.probe;
-  request.address.copy(hello.address, sizeof(hello.address) - 1);
+  hello.say_addresses(request.addresses);
   hello.hosts = request.hosts.one() ? 0 : hash_text(request.hosts.text());  // 2,2 and 2x2 are the same
   hello.say(request.hosts_text);
   const int mine[] = {arena.descriptor(), reading.number()};
@@ -223,7 +223,8 @@ std::string meeting_place(const std::string& job) {
 // Maps the arena of one member and checks that it is the memory which that rank speaks of. One on another host has none here: -1.
 Status admit(const JoinMessage& member, int arena, Joined& joined) {
   Neighbour& neighbour = joined.neighbours[static_cast<size_t>(member.rank)];
-  neighbour = {member.rank, member.pid, nullptr, Address::parse(member.address).value_or(Address()), member.probe};
+  neighbour = {member.rank, member.pid, nullptr, {}, member.probe};
+  neighbour.where = {addresses_in(member.addresses).value_or(std::vector<Address>()), member.out_of_reach != 0, member.waits_for_us != 0};
   if (arena < 0) neighbour.mirror = Mapping::of_nobody(sizeof(ArenaHead));
   if (arena < 0) return Status::success();
   auto mapping = Mapping::of(arena);
@@ -237,14 +238,15 @@ Status admit(const JoinMessage& member, int arena, Joined& joined) {
 }
 
 // Each rank keeps two for every other (its pidfd and its life pipe; of one on another host three sockets); rank 0 has three while they
-// meet (host.cpp, introduce).
+// meet (host.cpp, introduce). Whoever may be on several machines listens at each of its addresses.
 Status require_descriptors(const JoinRequest& request) {
   constexpr int64_t for_ourselves = 16, taken_for_granted = 16;
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return Status::success();
   int64_t open_now = open_descriptors() - 3;  // without ".", ".." and the folder's own
   if (open_now <= 0) open_now = taken_for_granted;
-  const int64_t needed = (request.rank == 0 || request.store || !request.hosts.one() ? 3 : 2) * int64_t{request.size} + for_ourselves;
+  const int64_t needed = (request.rank == 0 || request.store || !request.hosts.one() ? 3 : 2) * int64_t{request.size} + for_ourselves +
+                         (request.store ? static_cast<int64_t>(most_addresses) : 0);
   if (limit.rlim_cur >= static_cast<rlim_t>(open_now + needed)) return Status::success();
   return {ErrorCode::resource, fmt::format("joining {} ranks needs {} open files beside the {} that rank {} has open, and the limit is {}; "
                                            "raise it with `ulimit -n {}`",

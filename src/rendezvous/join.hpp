@@ -3,7 +3,8 @@
 //
 // Where ranks may be on several machines there is a store that all reach. On each machine the first to come listens, whatever its rank: the
 // machine's agent. The agents tell each other of their ranks through the store (roster.hpp); ranks that meet nobody at the name of their own machine
-// are elsewhere, whatever a launcher says. Only if there are several machines does anybody open a socket.
+// are elsewhere, whatever a launcher says. Only if there are several machines does anybody open a socket; then the agents prove that they reach each
+// other (reach.hpp).
 #pragma once
 
 #include <functional>
@@ -18,6 +19,7 @@
 #include "rendezvous/door.hpp"
 #include "transport/arena.hpp"
 #include "transport/lanes.hpp"
+#include "transport/sockets.hpp"
 #include "unisono/status.hpp"
 #include "unisono/store.hpp"
 
@@ -29,11 +31,11 @@ struct JoinRequest {
   std::string job;  // equal on all ranks of a job, different between jobs
   Deadline deadline;
   Log log;
-  std::string address = {};  // of this rank's sockets, as Address writes it; empty: it has none
+  std::string addresses = {};  // of this rank's sockets, as text_of() writes them; empty: it has none
   Hosts hosts = {};  // pretended: the ranks of one machine share their arenas as if they were on so many
   std::string hosts_text = {};  // as it was given
   std::shared_ptr<distributed::Store> store = {};      // null: all ranks are on this machine
-  std::function<Result<std::string>()> listen = {};    // with a store: opens this rank's sockets, and says where
+  std::function<Result<Sockets*>()> listen = {};       // with a store: opens this rank's sockets
 };
 
 // By what one learns that a rank is gone; both are readable then, and empty for oneself.

@@ -39,14 +39,19 @@ struct JoinMessage {
   uint32_t flag = 0;   // hello, go: membarrier is registered
   uint64_t hosts = 0;  // hello: hash of the layout of pretended hosts, whose text is said
   uint64_t probe = 0;  // hello, member: what the arena must read back
-  char address[64] = {};  // hello, member: of its sockets
+  uint32_t out_of_reach = 0, waits_for_us = 0;  // member: see Whereabouts
+  char addresses[640] = {};  // hello, listening, member: of its sockets
   char version[16] = UNISONO_VERSION;
-  char text[512] = {};
+  char text[1024] = {};
 
   void say(std::string_view message) {
     size_t length = std::min(message.size(), sizeof(text) - 1);
     std::memcpy(text, message.data(), length);
     text[length] = 0;
+  }
+  void say_addresses(std::string_view list) {
+    std::ranges::fill(addresses, 0);
+    list.copy(addresses, sizeof(addresses) - 1);
   }
   Status said() const {
     const bool known = code > 0 && code <= static_cast<uint32_t>(ErrorCode::internal);
@@ -78,7 +83,7 @@ inline Result<JoinReceived> receive(const Descriptor& socket) {
     return Status(ErrorCode::protocol, "a message that no rank of ours sends");
   result.message.text[sizeof(result.message.text) - 1] = 0;
   result.message.version[sizeof(result.message.version) - 1] = 0;
-  result.message.address[sizeof(result.message.address) - 1] = 0;
+  result.message.addresses[sizeof(result.message.addresses) - 1] = 0;
   result.descriptors = std::move(received->descriptors);
   return result;
 }

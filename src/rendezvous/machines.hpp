@@ -10,6 +10,7 @@
 
 #include "rendezvous/join.hpp"
 #include "rendezvous/join_messages.hpp"
+#include "rendezvous/reach.hpp"
 #include "rendezvous/roster.hpp"
 
 namespace unisono {
@@ -19,6 +20,10 @@ class Machines {
   explicit Machines(const JoinRequest& request);
 
   void enter(const std::string& round, const JoinMessage& hello);  // a rank of this machine
+  Status begin_to_reach(Sockets& sockets);  // the agents of the others
+  Reach& reach() { return *reach_; }
+  void enter_reach() { roster_.enter("reach", number_of(request_.rank), reach_->text()); }
+  Status read_reach();  // of the round that was awaited
   void enter_ready() { roster_.enter("ready", number_of(request_.rank), "yes"); }
   // Of the round that was awaited. `process_here`: of a rank that came to this agent; empty: it is elsewhere.
   Status read_seats(const std::function<std::string(int rank)>& process_here);
@@ -31,11 +36,14 @@ class Machines {
   Result<JoinMessage> member(int rank, const JoinMessage& like) const;  // one that is elsewhere, as guests are told
 
  private:
+  Result<std::vector<Address>> addresses_of(int rank) const;  // of one that is elsewhere
+
   const JoinRequest& request_;
   uint64_t mine_ = 0;  // the number that this agent drew
   std::map<uint64_t, int> numbers_;
   std::vector<int> number_of_rank_;
   std::vector<std::optional<Seat>> elsewhere_;
+  std::unique_ptr<Reach> reach_;
   Roster roster_;
 };
 

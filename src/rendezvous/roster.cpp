@@ -15,7 +15,7 @@ namespace {
 using distributed::StoreRequest;
 using Kind = StoreRequest::Kind;
 
-constexpr size_t most_entry_bytes = 256;
+constexpr size_t most_entry_bytes = 1024;
 constexpr int seat_format = 1;
 constexpr double look_again_s = 0.2;  // for entries of ranks that came meanwhile, and whether another gave up
 
@@ -33,7 +33,7 @@ Status store_lost(const Status& why) { return {ErrorCode::init, fmt::format("the
 
 }  // namespace
 
-std::string Seat::text() const { return fmt::format("{} {} {} {:x} {:x} {}", seat_format, rank, pid, probe, machine, address); }
+std::string Seat::text() const { return fmt::format("{} {} {} {:x} {:x} {} {}", seat_format, rank, pid, probe, machine, agent, addresses); }
 
 std::optional<Seat> Seat::parse(std::string_view text) {
   if (text.size() > most_entry_bytes) return std::nullopt;
@@ -41,10 +41,10 @@ std::optional<Seat> Seat::parse(std::string_view text) {
   int format = 0;
   std::string_view rest = text;
   if (!take_number(rest, format) || !take_number(rest, seat.rank) || !take_number(rest, seat.pid) || !take_number(rest, seat.probe, 16) ||
-      !take_number(rest, seat.machine, 16))
+      !take_number(rest, seat.machine, 16) || !take_number(rest, seat.agent))
     return std::nullopt;
-  seat.address = rest;
-  const bool can_be = format == seat_format && seat.rank >= 0 && seat.pid >= 0 && is_legible(seat.address) && seat.text() == text;
+  seat.addresses = rest;
+  const bool can_be = format == seat_format && seat.rank >= 0 && seat.pid >= 0 && is_legible(seat.addresses) && seat.text() == text;
   return can_be ? std::optional(seat) : std::nullopt;
 }
 

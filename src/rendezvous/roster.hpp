@@ -2,7 +2,7 @@
 // all ranks there who they are, and learns of the others: the store serves machines, not ranks.
 //
 //   Entries are written in rounds, each under numbers of its own: the seats of ranks; then, where they are on several machines, where each rank
-//   listens; then which machines are ready. A round is over when all of its entries are there. Whoever gives up says so instead.
+//   listens; then which machines reach which; then which are ready. A round is over when all of its entries are there. Whoever gives up says so instead.
 //
 // What others wrote is not believed further than it has to be: entries are short, are checked before use, and name nothing but addresses; who answers
 // there has to prove that it has the job's secret.
@@ -27,12 +27,13 @@
 
 namespace unisono {
 
-// One rank, as its agent tells of it; a value. Its address is empty as long as nobody needs one.
+// One rank, as its agent tells of it; a value. Its addresses are empty as long as nobody needs them.
 struct Seat {
   int rank = 0, pid = 0;
   uint64_t probe = 0;    // what its arena reads; of whoever connects to it, it asks for that
   uint64_t machine = 0;  // a number that the machine's agent drew
-  std::string address = {};
+  int agent = 0;         // the rank that is that agent
+  std::string addresses = {};
 
   std::string text() const;
   static std::optional<Seat> parse(std::string_view text);  // nothing but what text() writes

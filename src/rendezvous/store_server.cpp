@@ -30,6 +30,7 @@
 #include "base/shortage.hpp"
 #include "rendezvous/store_connection.hpp"
 #include "rendezvous/store_session.hpp"
+#include "transport/ports.hpp"
 
 namespace unisono {
 namespace {
@@ -42,7 +43,9 @@ constexpr int64_t look_again_ns = 50'000'000;
 constexpr int64_t between_lines_ns = 10'000'000'000;
 
 Status cannot_listen(const StoreAddress& address, const char* what) {
-  return {ErrorCode::init, fmt::format("a store cannot listen at {}: {}: {}", address.text(), what, std::strerror(errno))};
+  const int error = errno;
+  const std::string holder = error == EADDRINUSE ? fmt::format("; {} holds it", holder_of(Address(address.get(), address.bytes))) : "";
+  return {ErrorCode::init, fmt::format("a store cannot listen at {}: {}: {}{}", address.text(), what, std::strerror(error), holder)};
 }
 
 Result<Descriptor> listen_at(const StoreAddress& address) {

@@ -33,6 +33,8 @@ Result<MeetingPlace> find_place(const std::string& text, const Deadline& deadlin
   if (!has_port || place.host.empty())
     return Status(ErrorCode::argument, fmt::format("\"{}\" is not a place where ranks could meet; write host:port, as in 10.0.0.1:29500", text));
   auto found = find_addresses(place.host, port, deadline);
+  if (found.status().code() == ErrorCode::timeout)
+    return Status(ErrorCode::init, fmt::format("{} while joining at \"{}\"; does the name server answer? An address instead of the name needs none", found.status().message(), text));
   if (!found.ok()) return found.status();
   for (const StoreAddress& one : *found) place.addresses.emplace_back(one.get(), one.bytes);
   return place;

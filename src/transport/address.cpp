@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <net/if.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -54,25 +55,29 @@ Address Address::of_route_to(const Address& there) {
 std::optional<Address> Address::parse(std::string_view text) {
   const size_t colon = text.rfind(':');
   if (colon == text.npos) return std::nullopt;
-  std::string host(text.substr(0, colon));
+  std::string_view host = text.substr(0, colon);
   const std::optional<int> port = port_in(text.substr(colon + 1));
-  if (!port) return std::nullopt;
+  const bool is_bracketed = host.starts_with('[') && host.ends_with(']');
+  if (is_bracketed) host = host.substr(1, host.size() - 2);
+  const std::optional<Address> address = port ? parse_host(host) : std::nullopt;
+  if (!address || is_bracketed != (address->family() == AF_INET6)) return std::nullopt;
+  return address->with_port(*port);
+}
+
+std::optional<Address> Address::parse_host(std::string_view text) {
+  std::string host(text);
   Address address;
-  if (!host.starts_with('[')) {
+  if (host.find(':') == host.npos) {
     address.place_.four.sin_family = AF_INET;
-    if (inet_pton(AF_INET, host.c_str(), &address.place_.four.sin_addr) != 1) return std::nullopt;
-    return address.with_port(*port);
+    return inet_pton(AF_INET, host.c_str(), &address.place_.four.sin_addr) == 1 ? std::optional(address) : std::nullopt;
   }
-  if (!host.ends_with(']')) return std::nullopt;
-  host = host.substr(1, host.size() - 2);
   address.place_.six.sin6_family = AF_INET6;
   if (const size_t percent = host.find('%'); percent != host.npos) {  // of a link-local one: by which interface
     address.place_.six.sin6_scope_id = if_nametoindex(host.substr(percent + 1).c_str());
     if (address.place_.six.sin6_scope_id == 0) return std::nullopt;
     host.resize(percent);
   }
-  if (inet_pton(AF_INET6, host.c_str(), &address.place_.six.sin6_addr) != 1) return std::nullopt;
-  return address.with_port(*port);
+  return inet_pton(AF_INET6, host.c_str(), &address.place_.six.sin6_addr) == 1 ? std::optional(address) : std::nullopt;
 }
 
 int Address::port() const { return ntohs(family() == AF_INET6 ? place_.six.sin6_port : place_.four.sin_port); }
@@ -88,6 +93,25 @@ bool Address::is_loopback() const {
   return family() == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&place_.six.sin6_addr);
 }
 
+bool Address::is_link_local() const { return family() == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&place_.six.sin6_addr); }
+
+bool Address::is_any() const {
+  if (family() == AF_INET) return place_.four.sin_addr.s_addr == INADDR_ANY;
+  return family() == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&place_.six.sin6_addr);
+}
+
+Address Address::with_scope_of(const Address& other) const {
+  Address address = *this;
+  if (is_link_local() && other.is_link_local()) address.place_.six.sin6_scope_id = other.place_.six.sin6_scope_id;
+  return address;
+}
+
+Address Address::without_scope() const {
+  Address address = *this;
+  if (is_link_local()) address.place_.six.sin6_scope_id = 0;
+  return address;
+}
+
 std::string Address::host() const {
   char text[INET6_ADDRSTRLEN] = "none";
   if (family() == AF_INET) inet_ntop(AF_INET, &place_.four.sin_addr, text, sizeof(text));
@@ -100,6 +124,24 @@ std::string Address::host() const {
 
 std::string Address::text() const {
   return family() == AF_INET6 ? fmt::format("[{}]:{}", host(), port()) : fmt::format("{}:{}", host(), port());
+}
+
+std::string text_of(const std::vector<Address>& addresses) {
+  std::string text;
+  for (const Address& address : addresses) text += (text.empty() ? "" : ",") + address.text();
+  return text;
+}
+
+std::optional<std::vector<Address>> addresses_in(std::string_view text) {
+  std::vector<Address> addresses;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find(','));
+    const std::optional<Address> address = Address::parse(word);
+    if (!address || addresses.size() == most_addresses) return std::nullopt;
+    addresses.push_back(*address);
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+  }
+  return text_of(addresses) == text ? std::optional(addresses) : std::nullopt;
 }
 
 }  // namespace unisono

@@ -22,7 +22,7 @@ struct Neighbour {
   int rank = 0;  // in the world
   int pid = 0;
   std::shared_ptr<Mapping> mapping;      // its arena; null: it is on another host
-  Address address = {};                  // where it listens, if it does
+  Whereabouts where = {};                // it listens, if it does
   uint64_t token = 0;                    // that it asks of who connects
   std::shared_ptr<Mapping> mirror = {};  // of the head of one on another host: private memory
 

@@ -69,7 +69,7 @@ std::unique_ptr<Stream> Router::make_stream(int member) {
 std::unique_ptr<Stream> socket_between(Sockets& sockets, const Neighbour& me, const Neighbour& other, const SocketUse& use) {
   const SocketKey mine{.token = other.token, .group = use.group, .use = use.use, .from = me.rank, .to = other.rank, .sealed = use.sealed};
   const SocketKey theirs{.token = me.token, .group = use.group, .use = use.use, .from = other.rank, .to = me.rank};
-  return std::make_unique<SocketStream>(sockets, SocketStream::Ends{mine, theirs, other.address});
+  return std::make_unique<SocketStream>(sockets, SocketStream::Ends{mine, theirs, other.where});
 }
 
 std::unique_ptr<Channel> Router::make(int member) { return std::make_unique<StreamChannel>(make_stream(member)); }

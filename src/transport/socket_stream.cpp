@@ -25,23 +25,27 @@ bool SocketStream::has_arrived() {
   return static_cast<bool>(came_);
 }
 
+void SocketStream::connect() {
+  connecting_ = std::make_unique<Connecting>(sockets_, ends_.there.addresses, ends_.mine);
+  out_ = &made_;
+}
+
 bool SocketStream::may_write() {
   if (!state_.ok() || closed_) return false;
   if (!out_ && has_arrived()) out_ = &came_;
-  if (!out_ && state_.ok()) {
-    opening_ = sockets_.connect(ends_.address, ends_.mine);
-    if (!opening_) unwritable_ = ended_with("connecting", errno);
-    if (opening_) sockets_.watch(opening_->number());
-    out_ = &made_;
-  }
+  if (!out_ && state_.ok() && !ends_.there.out_of_reach) connect();
   if (!unwritable_.ok() && !has_unread()) state_ = unwritable_;
-  if (!state_.ok() || !unwritable_.ok()) return false;
-  if (!opening_) return true;
-  if (!opening_->turn()) return false;
-  unwritable_ = opening_->state();
-  if (unwritable_.ok()) made_ = opening_->take();
-  opening_.reset();
-  return unwritable_.ok();
+  if (!out_ || !state_.ok() || !unwritable_.ok()) return false;
+  if (!connecting_) return true;
+  if (!connecting_->turn()) return false;
+  unwritable_ = connecting_->state();
+  if (unwritable_.ok()) sockets_.remember(ends_.mine.to, connecting_->address());
+  if (unwritable_.ok()) made_ = connecting_->take();
+  connecting_.reset();
+  if (unwritable_.ok() || !has_arrived()) return unwritable_.ok();
+  unwritable_ = Status::success();  // nothing was written yet, and theirs has come
+  out_ = &came_;
+  return true;
 }
 
 bool SocketStream::has_unread() const {
@@ -88,8 +92,9 @@ int64_t SocketStream::read(std::span<std::byte> target) {
     if (ended) state_ = {ErrorCode::peer_lost, "the other end of its connection was closed"};
     return count;
   }
-  has_arrived();
-  bool all_ended = (made_ || came_) && !opening_;
+  if (!has_arrived() && !out_ && ends_.there.waits_for_us) connect();
+  if (ends_.there.waits_for_us && (connecting_ || !unwritable_.ok())) may_write();
+  bool all_ended = (made_ || came_) && !connecting_;
   for (const Wire* wire : {&made_, &came_}) {
     if (!*wire) continue;
     ended = false;
@@ -103,13 +108,13 @@ int64_t SocketStream::read(std::span<std::byte> target) {
   return 0;
 }
 
-bool SocketStream::holds_more() { return state_.ok() && !closed_ && (in_ || has_arrived() || made_ || opening_); }
+bool SocketStream::holds_more() { return state_.ok() && !closed_ && (in_ || has_arrived() || made_ || connecting_); }
 
 // In a forked child they are the parent's: there they are only closed. Of two connections the one that was never written to ends last, once
 // the other rank's kernel has all that was written: seen before that, its end would seem to be the end of both.
 void SocketStream::close() {
   closed_ = true;
-  opening_.reset();
+  connecting_.reset();
   Descriptor written = (out_ == &came_ ? came_ : made_).let_go(), other = (out_ == &came_ ? made_ : came_).let_go();
   in_ = out_ = nullptr;
   if (!sockets_.is_in_child()) sockets_.leave(std::move(written), std::move(other));
@@ -117,7 +122,7 @@ void SocketStream::close() {
 
 void SocketStream::arm(bool to_write, bool to_read) {
   if (!state_.ok() || closed_) return;
-  if (opening_) sockets_.arm(opening_->number(), opening_->wants_to_write() ? Sockets::writable : Sockets::readable);
+  if (connecting_) connecting_->arm();
   for (const Wire* wire : {&made_, &came_}) {
     if (!*wire) continue;
     const bool reads = to_read && (!in_ || in_ == wire), writes = (out_ == wire && to_write) || (reads && wire->wants_to_write());

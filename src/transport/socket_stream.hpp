@@ -2,9 +2,11 @@
 //
 // Whoever has something to send first connects, and the other end answers on the same connection. Where both begin at once there are
 // two, and each carries one direction: a rank writes to the one that it found or made first, and reads from whichever the other writes to.
+//
+// Where only one of the two can reach the other (a firewall, NAT), that one connects as soon as it wants to send or to receive, and the other waits for it.
 #pragma once
 
-#include "transport/sockets.hpp"
+#include "transport/connecting.hpp"
 #include "transport/stream.hpp"
 
 namespace unisono {
@@ -13,7 +15,7 @@ class SocketStream final : public Stream {
  public:
   struct Ends {
     SocketKey mine, theirs;  // what a connection is for that this rank opens, and the other
-    Address address;         // where the other listens
+    Whereabouts there;       // where the other listens
   };
   SocketStream(Sockets& sockets, const Ends& ends) : sockets_(sockets), ends_(ends) {}
 
@@ -29,6 +31,7 @@ class SocketStream final : public Stream {
 
  private:
   bool may_write();
+  void connect();
   bool has_arrived();
   int64_t read_from(const Wire& wire, std::span<std::byte> target, bool& ended);
   int64_t take_ahead(std::span<std::byte> target);
@@ -36,7 +39,7 @@ class SocketStream final : public Stream {
 
   Sockets& sockets_;
   Ends ends_;
-  std::unique_ptr<Opening> opening_;  // of the one that this rank makes
+  std::unique_ptr<Connecting> connecting_;  // of the one that this rank makes
   Wire made_, came_;                  // by this rank, by the other
   const Wire* out_ = nullptr;         // the one of them that this rank writes to, or will; null: none yet
   const Wire* in_ = nullptr;          // the one that it reads from

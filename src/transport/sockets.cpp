@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,9 +36,7 @@ bool all_is_there(int socket) {
   return ioctl(socket, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
 }
 
-Status no_sockets(const char* what, const Address& at) {
-  return {ErrorCode::resource, fmt::format("sockets at {}: {}: {}", at.host(), what, std::strerror(errno))};
-}
+Status no_sockets(const char* what) { return {ErrorCode::resource, fmt::format("sockets: {}: {}", what, std::strerror(errno))}; }
 
 }  // namespace
 
@@ -52,23 +51,51 @@ Sockets::~Sockets() {
 }
 
 Status Sockets::listen() {
-  constexpr int backlog = 1024;
-  const Address& at = choice_.listens_at;
-  listener_ = Descriptor(socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!listener_) return no_sockets("socket", at);
-  if (bind(listener_.number(), at.get(), at.bytes()) != 0) return no_sockets("bind", at);
-  if (::listen(listener_.number(), backlog) != 0) return no_sockets("listen", at);
-  address_ = Address::of_socket(listener_.number());
-  if (!address_) return no_sockets("getsockname", at);
+  auto listeners = open_listeners(choice_.listens_at, choice_.ports, choice_.me);
+  if (!listeners.ok()) return listeners.status();
+  listeners_ = std::move(*listeners);
   epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) return no_sockets("epoll_create1", at);
-  watch(listener_.number());
+  if (!epoll_) return no_sockets("epoll_create1");
   others_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!others_) return no_sockets("eventfd", at);
-  epoll_event event{EPOLLIN, {.fd = others_.number()}};
-  if (epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, others_.number(), &event) != 0) return no_sockets("epoll_ctl", at);
-  arm(listener_.number(), readable);
+  RETURN_IF_ERROR(watch_always(others_, "eventfd"));
+  timer_ = Descriptor(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  RETURN_IF_ERROR(watch_always(timer_, "timerfd_create"));
+  for (const Listener& listener : listeners_) {
+    watch(listener.socket.number());
+    arm(listener.socket.number(), readable);
+  }
   return Status::success();
+}
+
+Status Sockets::watch_always(const Descriptor& one, const char* what) {
+  if (!one) return no_sockets(what);
+  epoll_event event{EPOLLIN, {.fd = one.number()}};
+  return epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, one.number(), &event) == 0 ? Status::success() : no_sockets("epoll_ctl");
+}
+
+std::vector<Address> Sockets::published() const {
+  std::vector<Address> told;
+  for (const Address& one : choice_.advertised) told.push_back(one.port() == 0 ? one.with_port(address().port()) : one);
+  if (told.empty())
+    for (const Listener& listener : listeners_) told.push_back(listener.address.without_scope());
+  return told;
+}
+
+void Sockets::remember(int rank, const Address& worked) {
+  std::lock_guard lock(mutex_);
+  worked_[rank] = worked;
+}
+
+bool Sockets::was_tried_by(int rank) {
+  std::lock_guard lock(mutex_);
+  return tried_by_.contains(rank);
+}
+
+std::vector<Address> Sockets::in_order(int rank, std::vector<Address> addresses) {
+  std::lock_guard lock(mutex_);
+  if (const auto worked = worked_.find(rank); worked != worked_.end())
+    std::ranges::stable_partition(addresses, [&](const Address& one) { return one == worked->second; });
+  return addresses;
 }
 
 void Sockets::prepare(int socket) const {
@@ -77,19 +104,29 @@ void Sockets::prepare(int socket) const {
   if (bytes > 0) setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
-std::unique_ptr<Opening> Sockets::connect(const Address& to, SocketKey key) const {
-  Descriptor connection(socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!connection) return nullptr;
+Descriptor Sockets::connect(const Address& to) const {
+  const Address there = to.with_scope_of(address());
+  Descriptor connection(socket(there.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!connection) return {};
   prepare(connection.number());
-  if (::connect(connection.number(), to.get(), to.bytes()) != 0 && errno != EINPROGRESS) return nullptr;
+  if (::connect(connection.number(), there.get(), there.bytes()) != 0 && errno != EINPROGRESS) return {};
+  return connection;
+}
+
+std::unique_ptr<Opening> Sockets::open(Descriptor connection, SocketKey key) const {
   key.sealed |= choice_.sealed;
   return std::make_unique<Opening>(std::move(connection), choice_.trust, key);
 }
 
 void Sockets::let_in() {
+  lacks_descriptors_ = false;
+  for (const Listener& listener : listeners_) let_in_at(listener);
+}
+
+void Sockets::let_in_at(const Listener& listener) {
   while (guests_.size() < most_early_guests) {
-    Descriptor socket(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    lacks_descriptors_ = !socket && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS);
+    Descriptor socket(accept4(listener.socket.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) lacks_descriptors_ = true;
     if (!socket) return;
     prepare(socket.number());
     watch(socket.number());
@@ -121,6 +158,9 @@ bool Sockets::hear(Guest& guest, bool& opened) {
   while (opening.turn() && opening.asks()) opening.answer(verdict_on(opening.key()));
   opened = opening.is_open();
   if (!opening.state().ok() && choice_.trust) choice_.refused(fmt::format("a connection from {} was refused: {}", guest.from, opening.state().message()));
+  const bool is_trial = opened && opening.key().use == trial_use;
+  if (is_trial) tried_by_.insert(opening.key().from);
+  if (is_trial) return false;  // it has shown what it was to show
   if (!opening.state().ok() || opened) return opened;
   arm(opening.number(), opening.wants_to_write() ? writable : readable);
   return !guest.open_by.passed() || !choice_.trust;
@@ -140,7 +180,17 @@ bool Sockets::welcome() {
 }
 
 void Sockets::arm_listener() {
-  if (!choice_.trust) arm(listener_.number(), readable);
+  if (choice_.trust) return;
+  for (const Listener& listener : listeners_) arm(listener.socket.number(), readable);
+}
+
+void Sockets::wake_by(int64_t at_ns) {
+  std::lock_guard lock(mutex_);
+  if (at_ns >= wakes_at_ns_) return;
+  wakes_at_ns_ = at_ns;
+  itimerspec at = {};
+  at.it_value = {at_ns / 1'000'000'000, at_ns % 1'000'000'000};
+  timerfd_settime(timer_.number(), TFD_TIMER_ABSTIME, &at, nullptr);
 }
 
 Wire Sockets::arrived(const SocketKey& key) {
@@ -225,17 +275,19 @@ void Sockets::rang() {
   uint64_t count = 0;
   static_cast<void>(!read(others_.number(), &count, sizeof(count)));
   static_cast<void>(epoll_wait(epoll_.number(), events, std::size(events), 0));
-  if (!choice_.trust) return;
   std::lock_guard lock(mutex_);
+  if (read(timer_.number(), &count, sizeof(count)) > 0) wakes_at_ns_ = never_ns;
+  if (!choice_.trust) return;
   welcome();
-  arm(listener_.number(), readable);
+  for (const Listener& listener : listeners_) arm(listener.socket.number(), readable);
 }
 
 void Sockets::close_in_child() {
   is_in_child_ = true;
-  listener_.reset();
+  listeners_.clear();
   epoll_.reset();
   others_.reset();
+  timer_.reset();
   guests_.clear();
   left_.clear();
 }

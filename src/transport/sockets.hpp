@@ -1,4 +1,4 @@
-// The TCP sockets of one process: one listener, and the connections that others opened to it until those who want them come. With trust,
+// The TCP sockets of one process: a listener at each of its addresses, and the connections that others opened to it until those who want them come. With trust,
 // whoever has the job's secret is let in, and nobody else; without, on the loopback interface and for tests, whoever knows the token.
 //
 // Who connects says first what for, and need not wait for the other side to ask for it: a connection that comes early waits here, within
@@ -16,20 +16,26 @@
 #include <atomic>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/descriptor.hpp"
 #include "transport/address.hpp"
+#include "transport/listeners.hpp"
 #include "transport/opening.hpp"
 #include "unisono/status.hpp"
 
 namespace unisono {
 
 struct SocketChoice {
-  Address listens_at = Address::loopback(0);  // port 0: any
+  std::vector<Address> listens_at = {Address::loopback(0)};  // port 0: any of the range
+  PortRange ports = {};
+  std::vector<Address> advertised = {};       // told instead of where it listens, as UNISONO_ADVERTISE has it; port 0: that of the first listener
   int64_t send_buffer_bytes = 0;              // 0: as the kernel has it
   std::shared_ptr<const Trust> trust = {};    // null: plain
   int me = 0;                                 // the rank for which connections are accepted
@@ -38,15 +44,23 @@ struct SocketChoice {
   std::function<void(const std::string&)> refused = [](const std::string&) {};  // told why somebody was not let in
 };
 
+inline constexpr int32_t trial_use = -1;  // of a connection that only proves that there is a way
+
 class Sockets {
  public:
   static Result<std::unique_ptr<Sockets>> open(SocketChoice choice = {});
   Sockets(const Sockets&) = delete;
   ~Sockets();
 
-  const Address& address() const { return address_; }
-  // Begins to; null, with errno, when it cannot be. What stays in TLS for its own reasons says so in the key.
-  std::unique_ptr<Opening> connect(const Address& to, SocketKey key) const;
+  const Address& address() const { return listeners_.front().address; }
+  const std::vector<Listener>& listeners() const { return listeners_; }
+  std::vector<Address> published() const;  // as others are to be told
+  Descriptor connect(const Address& to) const;  // begins to; empty, with errno, when it cannot be
+  // Of a connection that was begun. What stays in TLS for its own reasons says so in the key.
+  std::unique_ptr<Opening> open(Descriptor connection, SocketKey key) const;
+  void remember(int rank, const Address& worked);  // by which address it was reached
+  std::vector<Address> in_order(int rank, std::vector<Address> addresses);  // that one first
+  bool was_tried_by(int rank);  // a trial of that rank's has come
   Wire arrived(const SocketKey& key);  // the connection that was opened for this; empty: not yet
   bool lacks_descriptors() const { return lacks_descriptors_; }  // for those who wait to be let in
   void know(uint64_t token) { token_ = token; }
@@ -63,6 +77,7 @@ class Sockets {
   void watch(int socket);                    // before it is armed; until it is closed
   void arm(int socket, uint32_t events);     // once
   void arm_listener();
+  void wake_by(int64_t at_ns);  // the descriptor is readable then, or before
   int descriptor() const { return epoll_.number(); }
   void rang();
   void close_in_child();
@@ -80,21 +95,26 @@ class Sockets {
   };
   explicit Sockets(SocketChoice choice) : choice_(std::move(choice)) {}
   Status listen();
+  Status watch_always(const Descriptor& one, const char* what);
   void prepare(int socket) const;
   bool welcome();
   void let_in();
+  void let_in_at(const Listener& listener);
   bool hear(Guest& guest, bool& opened);
   void make_room();
   Status verdict_on(const SocketKey& key) const;
 
   SocketChoice choice_;
-  Descriptor listener_, epoll_, others_;  // an eventfd: something came for somebody else
-  Address address_;
+  std::vector<Listener> listeners_;
+  Descriptor epoll_, others_, timer_;  // an eventfd: something came for somebody else; a timerfd
+  int64_t wakes_at_ns_ = never_ns;
   uint64_t token_ = 0;
   std::mutex mutex_;
   std::list<Guest> guests_;
   std::list<Left> left_;
   std::set<uint64_t> expected_;
+  std::map<int, Address> worked_;  // by rank
+  std::set<int> tried_by_;
   std::atomic<bool> lacks_descriptors_{false};
   bool is_in_child_ = false;
 };

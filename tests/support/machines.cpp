@@ -78,6 +78,8 @@ void TwoMachines::enter(int machine) const {
   }
 }
 
+void TwoMachines::run_in(int machine, const std::string& command) const { run(fmt::format("nsenter -t {} -n sh -c '{}'", holders_[machine], command)); }
+
 void TwoMachines::cut_wire() const { run(fmt::format("nsenter -t {} -n ip link set wire down", holders_[0])); }
 
 }  // namespace unisono::testing

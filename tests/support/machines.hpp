@@ -22,6 +22,7 @@ class TwoMachines {
   TwoMachines(const TwoMachines&) = delete;
 
   void enter(int machine) const;  // the calling process: from then on it is there
+  void run_in(int machine, const std::string& command) const;  // a line of shell, which must succeed
   void cut_wire() const;          // nothing arrives any more, and nobody is told
   static std::string address(int machine) { return "10.77.0." + std::to_string(machine + 1); }
   static std::string address6(int machine) { return "fd77::" + std::to_string(machine + 1); }

@@ -49,6 +49,7 @@ class Rank {
   }
   Sockets& sockets() { return *sockets_; }
   uint64_t token() const { return token_; }
+  int number() const { return static_cast<int>(token_) - 100; }
   std::string log() {
     std::lock_guard lock(mutex_);
     return log_;
@@ -64,7 +65,7 @@ class Rank {
 };
 
 inline SocketStream stream_between(Rank& one, int rank, Rank& other, int peer) {
-  return {one.sockets(), {{other.token(), group, 0, rank, peer}, {one.token(), group, 0, peer, rank}, other.sockets().address()}};
+  return {one.sockets(), {{other.token(), group, 0, rank, peer}, {one.token(), group, 0, peer, rank}, {{other.sockets().address()}}}};
 }
 
 inline void expect_bytes_pass(SocketStream& from, SocketStream& to, size_t bytes) {
@@ -82,7 +83,7 @@ inline void expect_bytes_pass(SocketStream& from, SocketStream& to, size_t bytes
 
 // What a connector hears in the end.
 inline Status refusal(Rank& from, int rank, Rank& to, const SocketKey& key) {
-  SocketStream stream(from.sockets(), {key, {from.token(), group, 0, key.to, rank}, to.sockets().address()});
+  SocketStream stream(from.sockets(), {key, {from.token(), group, 0, key.to, rank}, {{to.sockets().address()}}});
   const std::byte byte{};
   const Deadline deadline = Deadline::in_seconds(patience_s);
   while (stream.state().ok() && !deadline.passed())
