@@ -167,6 +167,9 @@ TEST_F(Meeting, a_store_that_starts_late_is_waited_for) {
   }).wait());
 }
 
+// Under what the first world of a store is being made.
+std::string meeting_in(Store& store) { return fmt::format("unisono/meeting/{:016x}", hash_text(store.get("unisono/world/1/name"))); }
+
 // The master of a store in a process of its own; ranks 0 and 1 of `size` join by it, and `then` happens when they have met it.
 Outcomes join_by_mortal_store(int size, const std::function<void(int rank, const Outcomes&)>& joined, const std::function<void(Children&, Signs&)>& then) {
   const TwoMachines machines;
@@ -178,6 +181,9 @@ Outcomes join_by_mortal_store(int size, const std::function<void(int rank, const
       set_variable("UNISONO_SECRET", a_secret);
       const auto store = open_store(true);
       signs[0].ready += 1;
+      const std::string meeting = meeting_in(*store);
+      if (size > 2) store->wait({meeting + "/seats/0", meeting + "/seats/1"});
+      signs[0].rounds = 1;
       for (;;) pause();
     }
     enter(machines, {index, index, size});
@@ -197,8 +203,7 @@ Outcomes join_by_mortal_store(int size, const std::function<void(int rank, const
 TEST_F(Meeting, a_store_that_dies_while_ranks_join_is_an_error_on_all) {
   int64_t killed_ns = 0;
   const Outcomes outcomes = join_by_mortal_store(3, [](int, const Outcomes&) {}, [&](Children& children, Signs& signs) {
-    EXPECT_TRUE(await([&] { return signs.ready == 1; }));
-    for (int rank : {0, 1}) children.await_asleep(rank);
+    EXPECT_TRUE(await([&] { return signs.rounds == 1; }));
     killed_ns = children.kill_together({2});
   });
   for (int rank : {0, 1}) {
@@ -236,8 +241,7 @@ TEST_F(Meeting, noise_in_the_store_is_an_error_and_nobody_is_connected_to) {
     if (index == 0) outcomes.note(0, [&] { distributed::init_process_group({.rank = 0, .world_size = 2, .store = store}); });
     if (index == 0) EXPECT_TRUE(await([&] { return store->check({"done"}); }));
     if (index == 0) return;
-    const std::string name = store->get("unisono/world/1/name");
-    store->set(fmt::format("unisono/meeting/{:016x}/seats/1", hash_text(name)), std::string(size_t{8} << 20, '\xff'));
+    store->set(meeting_in(*store) + "/seats/1", std::string(size_t{8} << 20, '\xff'));
     EXPECT_TRUE(await([&] { return outcomes.of(0).was_made(); }, 10));
     store->set("done", "");
   }).wait());
@@ -266,6 +270,7 @@ TEST_F(Meeting, only_one_rank_of_each_machine_talks_to_the_store) {
     if (rank != ranks - 2) {
       distributed::init_process_group({});
       expect_sum(rank, ranks);
+      distributed::destroy_process_group();
       return;
     }
     EXPECT_TRUE(await([] { return connections_to_the_store() >= 2; }));
@@ -277,6 +282,7 @@ TEST_F(Meeting, only_one_rank_of_each_machine_talks_to_the_store) {
     });
     distributed::init_process_group({});
     expect_sum(rank, ranks);
+    distributed::destroy_process_group();
     looks.join();
   }).wait());
 }
@@ -297,8 +303,7 @@ TEST_F(Meeting, an_interruption_is_heard_while_the_store_is_out_of_reach) {
     }
     auto store = open_store(false);
     std::thread interrupts([&] {
-      const std::string seat = fmt::format("unisono/meeting/{:016x}/seats/1", hash_text("store " + std::string(32, '0')));
-      EXPECT_TRUE(await([&] { return store->check({seat}); }));
+      store->wait({meeting_in(*store) + "/seats/1"});
       machines.cut_wire();
       constexpr timespec a_while{0, 700'000'000};  // so that a question is on its way
       nanosleep(&a_while, nullptr);
