@@ -55,6 +55,12 @@ class Meeting : public ::testing::Test {
   }
 };
 
+// Where time itself is what is tried.
+void let_pass(double seconds) {
+  const Deadline deadline = Deadline::in_seconds(seconds);
+  EXPECT_TRUE(await([&] { return deadline.passed(); }));
+}
+
 void expect_sum(int rank, int ranks) {
   std::vector<int64_t> data(100, rank + 1);
   distributed::all_reduce(view(data));
@@ -152,6 +158,38 @@ TEST_F(Meeting, another_version_on_another_machine_is_named) {
   expect_says(outcomes.of(0), ErrorCode::version, {"rank 1 on another machine speaks 9.9.9", "rank 0 (pid", "speaks " UNISONO_VERSION});
 }
 
+int connections_to_the_store() {
+  int count = 0;
+  std::ifstream sockets("/proc/net/tcp");
+  const std::string here = fmt::format(":{:04X} ", port);
+  for (std::string line; std::getline(sockets, line);) {
+    const size_t local = line.find(": ");
+    count += local != line.npos && line.substr(local + 2, 14).ends_with(here) && line.find(" 01 ") != line.npos;
+  }
+  return count;
+}
+
+// Rank 1 has left a world and comes again while rank 0 is still about to end the store of that one, whose meeting is over.
+TEST_F(Meeting, a_rank_that_comes_again_too_soon_waits_for_the_next_store) {
+  const TwoMachines machines;
+  expect_all_succeeded(Children(2, [&](int rank) {
+    enter(machines, {rank, rank, 2});
+    if (rank == 0) {
+      const std::string place = fmt::format("{}:{}", TwoMachines::address(0), port);
+      auto trust = trust_for("env:// " + place, find_place(place, Deadline::in_seconds(5))->addresses.front());
+      ASSERT_TRUE(trust.ok()) << trust.status().text();
+      auto old = make_tcp_store({.host = TwoMachines::address(0), .port = port, .options = {.is_master = true}, .trust = *trust, .rank = 0});
+      ASSERT_TRUE(old.ok()) << old.status().text();
+      (*old)->set("unisono/meeting/complete/0", "the digest of a world that was");
+      EXPECT_TRUE(await([] { return connections_to_the_store() >= 2; }));
+      let_pass(0.3);
+    }
+    distributed::init_process_group({});
+    expect_sum(rank, 2);
+    distributed::destroy_process_group();
+  }).wait());
+}
+
 TEST_F(Meeting, a_store_that_starts_late_is_waited_for) {
   const TwoMachines machines;
   SharedArray<Signs> signs(1);
@@ -159,8 +197,7 @@ TEST_F(Meeting, a_store_that_starts_late_is_waited_for) {
     enter(machines, {rank, rank, 2});
     if (rank == 1) signs[0].ready = 1;
     if (rank == 0) EXPECT_TRUE(await([&] { return signs[0].ready == 1; }));
-    constexpr timespec late{2, 0};  // that nobody is there for so long is what is tried
-    if (rank == 0) nanosleep(&late, nullptr);
+    if (rank == 0) let_pass(2);  // that nobody is there for so long is what is tried
     distributed::init_process_group({});
     expect_sum(rank, 2);
     distributed::destroy_process_group();
@@ -249,17 +286,6 @@ TEST_F(Meeting, noise_in_the_store_is_an_error_and_nobody_is_connected_to) {
   EXPECT_LT(outcomes.of(0).took_s(), 5);
 }
 
-int connections_to_the_store() {
-  int count = 0;
-  std::ifstream sockets("/proc/net/tcp");
-  const std::string here = fmt::format(":{:04X} ", port);
-  for (std::string line; std::getline(sockets, line);) {
-    const size_t local = line.find(": ");
-    count += local != line.npos && line.substr(local + 2, 14).ends_with(here) && line.find(" 01 ") != line.npos;
-  }
-  return count;
-}
-
 TEST_F(Meeting, only_one_rank_of_each_machine_talks_to_the_store) {
   constexpr int ranks = 8;  // the last of which is held back, so that the others wait for it
   const TwoMachines machines;
@@ -275,8 +301,7 @@ TEST_F(Meeting, only_one_rank_of_each_machine_talks_to_the_store) {
     }
     EXPECT_TRUE(await([] { return connections_to_the_store() >= 2; }));
     std::thread looks([&] {
-      constexpr timespec a_while{0, 500'000'000};  // for those that must not come
-      nanosleep(&a_while, nullptr);
+      let_pass(0.5);  // for those that must not come
       EXPECT_LE(connections_to_the_store(), 3);  // rank 0 itself, and an agent of each machine
       signs[0].go = 1;
     });
@@ -305,8 +330,7 @@ TEST_F(Meeting, an_interruption_is_heard_while_the_store_is_out_of_reach) {
     std::thread interrupts([&] {
       store->wait({meeting_in(*store) + "/seats/1"});
       machines.cut_wire();
-      constexpr timespec a_while{0, 700'000'000};  // so that a question is on its way
-      nanosleep(&a_while, nullptr);
+      let_pass(0.7);  // so that a question is on its way
       signs[0].killed_ns = now_ns();
       is_interrupted = true;
     });
@@ -372,6 +396,14 @@ TEST(MeetingOnOneMachine, what_cannot_reach_others_says_so) {
     EXPECT_NE(by_file.status().text().find("file:// brings together ranks of one machine"), std::string::npos) << by_file.status().text();
   }
   unlink(path.c_str());
+}
+
+TEST(MeetingOnOneMachine, stores_say_who_can_reach_them) {
+  using namespace distributed;
+  EXPECT_FALSE(HashStore().reach().other_machines);
+  const auto tcp = std::make_shared<TCPStore>("127.0.0.1", 0, TCPStoreOptions{.is_master = true});
+  EXPECT_TRUE(PrefixStore("part", tcp).reach().other_machines);
+  EXPECT_EQ(PrefixStore("part", tcp).reach().host, "127.0.0.1");
 }
 
 // Every text that is not exactly a seat is none, whatever its length.

@@ -40,15 +40,14 @@ class Host {
     } catch (const std::bad_alloc&) {
       status = cannot_join(out_of_memory());
     }
-    turn = status.ok() ? turn_ : HostTurn::done;
     const bool by_store = machines_ && !machines_->roster().state().ok();  // where whoever comes later will find the same
     if (machines_ && !status.ok() && !by_store) machines_->roster().give_up(status);
     tell_outcome(status);
     if (!status.ok() && !by_store) tell_latecomers(status);
     if (!status.ok()) return status;
+    turn = turn_;
     if (turn == HostTurn::again) door_.close();
     if (machines_) joined_.roster = machines_->shared_roster();
-    if (machines_) joined_.is_first_machine = !machines_->is_elsewhere(0);
     joined_.door = std::move(door_);
     return std::move(joined_);
   }
@@ -80,10 +79,8 @@ class Host {
         door_ = Door(std::move(outcome->socket), request_.log);
         return Status::success();
       }
-      if (request_.store) {
-        turn = HostTurn::visit;
-        return Status::success();
-      }
+      if (request_.store) turn = HostTurn::visit;
+      if (request_.store) return Status::success();
       auto holder = connect_to(meeting_place(request_.job));
       if (!holder.ok()) return holder.status();
       if (holder->attempt == Attempt::done || request_.deadline.passed()) return already_running(request_, holder->socket);
@@ -186,17 +183,14 @@ class Host {
   }
 
   Status missing() const {
+    if (machines_) {
+      const std::optional<std::vector<int>> ranks = machines_->roster().missing();
+      return ranks ? not_all_came(request_, *ranks) : store_has_not_answered(request_);
+    }
     std::vector<int> ranks;
     for (int rank = 1; rank < request_.size; ++rank)
       if (!seats_[static_cast<size_t>(rank)]) ranks.push_back(rank);
-    if (machines_) {
-      const std::optional<std::vector<int>> looked = machines_->roster().missing();
-      if (!looked) return {ErrorCode::init, fmt::format("not all of {} ranks joined job \"{}\", and the store by which they meet has not answered", request_.size, request_.job)};
-      ranks = *looked;
-    }
-    return {ErrorCode::init, fmt::format("{} of {} ranks joined job \"{}\"; missing: {}. Were they started, with the same job "
-                                         "and world size?{}", request_.size - static_cast<int>(ranks.size()), request_.size, request_.job,
-                                         fmt::join(ranks, ", "), request_.hint)};
+    return not_all_came(request_, ranks);
   }
 
   // Waits for a visitor or a word from a guest, and handles whatever came: guests first, so that they are heard whoever knocks.
@@ -260,17 +254,7 @@ class Host {
   }
 
   Status check(const JoinMessage& hello, const PeerIdentity& who) const {
-    if (std::string_view(hello.version) != hello_.version)
-      return {ErrorCode::version, fmt::format("rank {} ({}) speaks {}, rank {} (pid {}) speaks {}; use one version of "
-                                              "the library", hello.rank, who.process(), hello.version, request_.rank, getpid(), hello_.version)};
-    if (hello.size != request_.size)
-      return {ErrorCode::init, fmt::format("rank {} ({}) says there are {} ranks, rank {} (pid {}) says {}", hello.rank,
-                                           who.process(), hello.size, request_.rank, getpid(), request_.size)};
-    if (hello.rank < 0 || hello.rank >= request_.size)
-      return {ErrorCode::init, fmt::format("{} calls itself rank {} in a world of {}", who.process(), hello.rank, request_.size)};
-    if (hello.hosts != hello_.hosts)
-      return {ErrorCode::init, fmt::format("UNISONO_PRETEND_HOSTS is \"{}\" on rank {} ({}) and \"{}\" on rank 0 (pid {}); give all ranks the same",
-                                           hello.text, hello.rank, who.process(), hello_.text, getpid())};
+    RETURN_IF_ERROR(fits(hello, who, request_, hello_));
     const Guest* there = seats_[static_cast<size_t>(hello.rank)];
     if (!there && hello.rank != request_.rank) return Status::success();
     return {ErrorCode::init, fmt::format("two processes call themselves rank {}: {} and {}", hello.rank,
@@ -286,6 +270,7 @@ class Host {
       RETURN_IF_ERROR(machines_ && machines_->is_elsewhere(rank) ? introduce_from_elsewhere(rank) : introduce_from_here(rank));
     }
     joined_.hosts = machines_ ? machines_->hosts() : request_.hosts;
+    joined_.is_first_machine = machines_ && !machines_->is_elsewhere(0);
     return Status::success();
   }
 
