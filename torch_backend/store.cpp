@@ -5,6 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 namespace unisono::torch_backend {
 namespace {
@@ -12,6 +16,8 @@ namespace {
 using distributed::StoreAnswer;
 using distributed::StoreRequest;
 using Kind = StoreRequest::Kind;
+
+constexpr size_t most_bytes = size_t{32} << 20;  // of the values of one call, as of the library's own TCPStore
 
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
@@ -39,6 +45,14 @@ Result<T> caught(Function function) {
 
 double TorchStore::timeout() const { return static_cast<double>(store_->getTimeout().count()) * 1e-3; }
 void TorchStore::set_timeout(double seconds) { store_->setTimeout(milliseconds(seconds)); }
+
+distributed::StoreReach TorchStore::reach() const {
+  c10::intrusive_ptr<c10d::Store> store = store_;
+  while (auto* part = dynamic_cast<c10d::PrefixStore*>(store.get())) store = part->getUnderlyingStore();
+  if (dynamic_cast<const c10d::FileStore*>(store.get()) || dynamic_cast<const c10d::HashStore*>(store.get())) return {};
+  const auto* tcp = dynamic_cast<const c10d::TCPStore*>(store.get());
+  return {true, tcp ? tcp->getHost() : std::string()};
+}
 
 StoreAnswer TorchStore::answer(const StoreRequest& request) {
   StoreAnswer answer;
@@ -69,10 +83,15 @@ Result<std::vector<StoreAnswer>> TorchStore::perform(const std::vector<StoreRequ
 }
 
 Result<std::vector<std::string>> TorchStore::await_values(const std::vector<std::string>& keys, double timeout_s) {
-  return caught<std::vector<std::string>>([&] {
+  return caught<std::vector<std::string>>([&]() -> Result<std::vector<std::string>> {
     store_->wait(keys, milliseconds(timeout_s));
     std::vector<std::string> values;
-    for (const std::string& key : keys) values.push_back(text_of(store_->get(key)));
+    size_t total = 0;
+    for (const std::string& key : keys) {
+      values.push_back(text_of(store_->get(key)));
+      total += values.back().size();
+      if (total > most_bytes) return Status(ErrorCode::resource, "the store holds more than 32 MiB under keys that were asked for, \"" + key + "\" among them");
+    }
     return values;
   });
 }

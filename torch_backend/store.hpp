@@ -13,6 +13,7 @@ class TorchStore final : public distributed::Store {
 
   double timeout() const override;
   void set_timeout(double seconds) override;
+  distributed::StoreReach reach() const override;  // other machines', unless it is a FileStore or a HashStore
   // One after the other; others may come in between, for torch's stores have nothing that prevents it. Joining asks for one
   // thing at a time.
   Result<std::vector<distributed::StoreAnswer>> perform(const std::vector<distributed::StoreRequest>& requests) override;

@@ -50,6 +50,12 @@ struct StoreAnswer {
   int64_t number = 0;
 };
 
+// From where a store can be used; a value.
+struct StoreReach {
+  bool other_machines = false;  // otherwise it is for the processes of one
+  std::string host = {};        // by which other machines reach it, where that is known
+};
+
 class Store {
  public:
   virtual ~Store() = default;
@@ -72,6 +78,9 @@ class Store {
 
   virtual double timeout() const { return timeout_s_.load(std::memory_order_relaxed); }  // in seconds; 300 unless set
   virtual void set_timeout(double seconds);  // more than 0; infinity waits for as long as it takes
+
+  // Whether ranks of several machines can meet by it. A kind that does not say so is for one machine.
+  virtual StoreReach reach() const { return {}; }
 
   // What a kind of store is made of; the functions above say the same with exceptions.
   // Performs the requests one after the other, with nothing of others in between. An error ends them; those before it stand.
@@ -108,6 +117,7 @@ class PrefixStore : public Store {
   const std::shared_ptr<Store>& underlying_store() const { return store_; }
   double timeout() const override { return store_->timeout(); }
   void set_timeout(double seconds) override { store_->set_timeout(seconds); }
+  StoreReach reach() const override { return store_->reach(); }
   Result<std::vector<StoreAnswer>> perform(const std::vector<StoreRequest>& requests) override;
   Result<std::vector<std::string>> await_values(const std::vector<std::string>& keys, double timeout_s) override;
 
@@ -152,6 +162,7 @@ class TCPStore : public Store {
   ~TCPStore() override;
   const std::string& host() const;  // as it was given
   int port() const;
+  StoreReach reach() const override { return {true, host()}; }
   Result<std::vector<StoreAnswer>> perform(const std::vector<StoreRequest>& requests) override;
   Result<std::vector<std::string>> await_values(const std::vector<std::string>& keys, double timeout_s) override;
 

@@ -1,5 +1,6 @@
 // The adapter: requests become calls of the object's methods, with the GIL. Such a store has no way to do several things at once,
-// so requests of one row may have others' between them; joining, for which this is, asks one thing at a time.
+// so requests of one row may have others' between them; joining, for which this is, asks one thing at a time. What it answers is not
+// believed: types are checked, and there is a bound on what is read of it at a time.
 #include "python/core/foreign_store.hpp"
 
 #include <nanobind/stl/shared_ptr.h>
@@ -18,6 +19,9 @@ using distributed::StoreAnswer;
 using distributed::StoreRequest;
 using Kind = StoreRequest::Kind;
 
+constexpr double slice_s = 1;                    // of waiting, after which signals are heard
+constexpr double first_rest_s = 0.001, longest_rest_s = 1;
+constexpr size_t most_bytes = size_t{32} << 20;  // of the values of one call, as of our own TCPStore
 constexpr const char* needed[] = {"set", "get", "add", "check", "compare_set", "delete_key"};
 
 // What a method raised, as a Status. An interruption stays raised for the thread that is about to return to Python.
@@ -29,9 +33,23 @@ Status status_of(nb::python_error& error) {
   return {ErrorCode::store_lost, "the store that was given failed: " + type_text(error.value()) + ": " + shown(error.value())};
 }
 
+// Other machines reach any store but those that are in this process's memory or in a file, also as a part of one that says so.
+distributed::StoreReach reach_of(nb::object store) {
+  constexpr int most_parts = 16;
+  try {
+    for (int part = 0; part < most_parts && nb::hasattr(store, "underlying_store"); ++part) store = store.attr("underlying_store");
+    const std::string kind = nb::cast<std::string>(store.type().attr("__name__"));
+    if (kind == "FileStore" || kind == "HashStore") return {};
+    const nb::object host = nb::getattr(store, "host", nb::none());
+    return {true, nb::isinstance<nb::str>(host) ? nb::cast<std::string>(host) : std::string()};
+  } catch (const std::exception&) {  // it does not say
+    return {true, {}};
+  }
+}
+
 class ForeignStore final : public Store {
  public:
-  explicit ForeignStore(nb::object store) : store_(std::move(store)) {}
+  explicit ForeignStore(nb::object store) : store_(std::move(store)), reach_(reach_of(store_)), has_wait_(nb::hasattr(store_, "wait")) {}
   ~ForeignStore() override {
     nb::gil_scoped_acquire gil;
     store_ = nb::object();
@@ -50,35 +68,43 @@ class ForeignStore final : public Store {
     }
   }
 
-  // Asks again and again, which every kind of store can answer; a wait of theirs would not hear Ctrl-C.
+  distributed::StoreReach reach() const override { return reach_; }
+
+  // By its own wait(), a second at a time, since that does not hear Ctrl-C. Where it has none, or one that returns too soon, it is asked
+  // again after rests that grow.
   Result<std::vector<std::string>> await_values(const std::vector<std::string>& keys, double timeout_s) override {
-    using namespace std::chrono_literals;
+    using Seconds = std::chrono::duration<double>;
     const auto start = std::chrono::steady_clock::now();
-    for (auto rest = 1ms;; rest = std::min(rest * 2, 20ms)) {
-      if (Result<bool> there = are_there(keys); !there.ok()) return there.status();
-      else if (*there) return values_of(keys);
-      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
-      if (waited.count() > timeout_s) return missing(keys, timeout_s);
-      std::this_thread::sleep_for(rest);
+    auto left_s = [&] { return timeout_s - Seconds(std::chrono::steady_clock::now() - start).count(); };
+    for (double rest_s = first_rest_s;;) {
+      const double before_s = left_s(), wanted_s = std::min(before_s, slice_s);
+      Result<bool> there = are_there(keys, wanted_s);
+      if (!there.ok()) return there.status();
+      if (*there) return values_of(keys);
+      if (left_s() <= 0) return missing(keys, timeout_s);
+      if (before_s - left_s() > wanted_s / 2) continue;
+      std::this_thread::sleep_for(Seconds(std::min(rest_s, left_s())));
+      rest_s = std::min(2 * rest_s, longest_rest_s);
     }
   }
 
  private:
   nb::bytes bytes(const std::string& value) const { return nb::bytes(value.data(), value.size()); }
   nb::object key(const std::string& name) const { return nb::str(name.data(), name.size()); }
-  bool has(const std::string& name) const {
+  nb::list list(const std::vector<std::string>& names) const {
     nb::list keys;
-    keys.append(key(name));
-    return flag_of(store_.attr("check")(keys), "what the store's check() returned");
+    for (const std::string& name : names) keys.append(key(name));
+    return keys;
   }
+  bool has(const std::vector<std::string>& names) const { return flag_of(store_.attr("check")(list(names)), "what the store's check() returned"); }
 
   StoreAnswer answer(const StoreRequest& request) const {
     const nb::object name = key(request.key);
     switch (request.kind) {
       case Kind::get:
-        if (!has(request.key)) return {};
+        if (!has({request.key})) return {};
         return {.found = true, .value = bytes_of(store_.attr("get")(name), "what the store's get() returned")};
-      case Kind::check: return {.found = has(request.key)};
+      case Kind::check: return {.found = has({request.key})};
       case Kind::set: return store_.attr("set")(name, bytes(request.value)), StoreAnswer{};
       case Kind::add: return {.number = long_of(store_.attr("add")(name, request.amount), "what the store's add() returned")};
       case Kind::append: return store_.attr("append")(name, bytes(request.value)), StoreAnswer{};
@@ -96,13 +122,12 @@ class ForeignStore final : public Store {
   // torch's compare_set takes no bytes.
   nb::object text(const std::string& value) const { return nb::str(value.data(), value.size()); }
 
-  Result<bool> are_there(const std::vector<std::string>& keys) const {
+  Result<bool> are_there(const std::vector<std::string>& keys, double within_s) const {
     nb::gil_scoped_acquire gil;
     try {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
-      for (const std::string& name : keys)
-        if (!has(name)) return false;
-      return true;
+      if (has_wait_ && within_s > 0) return has_come(keys, within_s) || has(keys);
+      return has(keys);
     } catch (nb::python_error& error) {
       return status_of(error);
     } catch (const Error& error) {
@@ -110,14 +135,33 @@ class ForeignStore final : public Store {
     }
   }
 
-  Result<std::vector<std::string>> values_of(const std::vector<std::string>& keys) {
-    std::vector<StoreRequest> requests;
-    for (const std::string& name : keys) requests.push_back({.kind = Kind::get, .key = name});
-    auto answers = perform(requests);
-    if (!answers.ok()) return answers.status();
-    std::vector<std::string> values;
-    for (StoreAnswer& each : *answers) values.push_back(std::move(each.value));
-    return values;
+  // Stores say in different ways that a key has not come, and all of them by an exception; what is really wrong check() says, too.
+  bool has_come(const std::vector<std::string>& keys, double within_s) const {
+    try {
+      store_.attr("wait")(list(keys), nb::module_::import_("datetime").attr("timedelta")(0, within_s));
+      return true;
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_Exception)) throw;
+      return false;
+    }
+  }
+
+  Result<std::vector<std::string>> values_of(const std::vector<std::string>& keys) const {
+    nb::gil_scoped_acquire gil;
+    try {
+      std::vector<std::string> values;
+      size_t total = 0;
+      for (const std::string& name : keys) {
+        values.push_back(bytes_of(store_.attr("get")(key(name)), "what the store's get() returned"));
+        total += values.back().size();
+        if (total > most_bytes) return Status(ErrorCode::resource, "the store holds more than 32 MiB under keys that were asked for, \"" + name + "\" among them");
+      }
+      return values;
+    } catch (nb::python_error& error) {
+      return status_of(error);
+    } catch (const Error& error) {
+      return error.status();
+    }
   }
 
   static Status missing(const std::vector<std::string>& keys, double timeout_s) {
@@ -127,6 +171,8 @@ class ForeignStore final : public Store {
   }
 
   nb::object store_;
+  distributed::StoreReach reach_;
+  bool has_wait_;
 };
 
 }  // namespace

@@ -7,6 +7,8 @@
 
 namespace unisono {
 
+void never_interrupt_this_thread();  // it is one of the library's, which are not asked
+
 // One for each wait; not before it has lasted 10 ms, and then every 100 ms.
 class InterruptWatch {
  public:

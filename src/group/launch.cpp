@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include "base/check.hpp"
+#include "base/hash.hpp"
 #include "rendezvous/ancestors.hpp"
 #include "rendezvous/job_names.hpp"
+#include "rendezvous/launch_values.hpp"
 #include "rendezvous/launchers.hpp"
 #include "rendezvous/tcp_store.hpp"
 #include "rendezvous/trust_for.hpp"
@@ -14,6 +16,8 @@
 
 namespace unisono {
 namespace {
+
+using distributed::StoreReach;
 
 Result<LaunchInfo> who_am_i(const LaunchRequest& request, const Environment& environment) {
   if (request.rank.has_value() != request.size.has_value())
@@ -46,25 +50,56 @@ Result<std::shared_ptr<World>> join_by_file(const std::string& path, WorldOption
   if (!job.ok()) return job.status();
   options.job = job->name + options.job;
   options.meeting_file = std::move(job->file);
+  options.hint = " file:// brings together ranks of one machine; those of several meet by tcp://host:port, or by env:// with MASTER_ADDR";
   return World::join(std::move(options));
 }
 
-Result<std::shared_ptr<World>> join_named(distributed::Store& store, WorldOptions options, const StoreMeeting& meeting, const StoreJob& job) {
-  options.job = job.name + options.job;
-  auto world = World::join(std::move(options));
-  if (!world.ok()) return world;
-  if (Status counted = count_joined(store, meeting, job); !counted.ok())
-    (*world)->log().warning(fmt::format("the world is joined, but the store cannot serve for another: {}", counted.text()));
-  return world;
+// Addresses that are only there to be written about, so that they lie where the default route leads.
+Result<Address> anywhere_else() {
+  for (const char* there : {"192.0.2.1:9", "[2001:db8::1]:9"})
+    if (const auto address = Address::parse(there); address && Address::of_route_to(*address)) return *address;
+  return Status(ErrorCode::init, "there are ranks on other machines, and this one has neither a default route nor a word of where they meet; set "
+                                 "MASTER_ADDR to an address of rank 0's machine");
+}
+
+// Where ranks that meet by a store of the user's choose their addresses by: what the user says, where the store is, where the launcher says that rank 0
+// is, or the default route. An address that only this machine can reach leads nowhere.
+std::function<Result<Address>()> point_of(const StoreReach& reach, const Settings& settings, const Environment& environment, const Deadline& deadline) {
+  std::vector<std::string> hosts = {settings.store.substr(0, settings.store.rfind(':')), reach.host, std::string(text_of(environment, "MASTER_ADDR"))};
+  std::erase_if(hosts, [](const std::string& host) { return host.empty() || is_loopback(host); });
+  return [host = hosts.empty() ? std::string() : hosts.front(), deadline]() -> Result<Address> {
+    constexpr int any_port = 9;
+    if (host.empty()) return anywhere_else();
+    auto place = find_place(address(host, any_port), deadline);
+    if (!place.ok()) return place.status();
+    return place->addresses.front();
+  };
 }
 
 // A place that cannot be is refused by World::join; nobody need be waited for.
-Result<std::shared_ptr<World>> join_by_store(distributed::Store& store, WorldOptions options) {
+Result<std::shared_ptr<World>> join_by_store(const std::shared_ptr<distributed::Store>& store, WorldOptions options, const Environment& environment) {
   if (options.rank < 0 || options.rank >= options.size) return World::join(std::move(options));
   options.join_by = Deadline::in_seconds(options.settings.join_timeout_s);  // of both: of learning the name, and of meeting by it
   const StoreMeeting meeting{options.rank, options.size, options.settings.join_timeout_s};
-  auto job = job_in_store(store, meeting);
-  return job.ok() ? join_named(store, std::move(options), meeting, *job) : job.status();
+  auto job = job_in_store(*store, meeting);
+  if (!job.ok()) return job.status();
+  options.job = job->name + options.job;
+  const StoreReach reach = store->reach();
+  const bool may_span = reach.other_machines && options.size > 1 && options.settings.pretend_hosts.empty();
+  if (may_span) {
+    options.store = {[store](const std::stop_token&) { return Result(store); }, fmt::format("unisono/meeting/{:016x}", hash_text(options.job))};
+    options.meeting_point = point_of(reach, options.settings, environment, options.join_by);
+  } else if (!reach.other_machines) {
+    options.hint = " This kind of store brings together ranks of one machine; those of several meet by a TCPStore, tcp://host:port, or env:// with MASTER_ADDR";
+  }
+  auto world = World::join(std::move(options));
+  if (!world.ok()) {
+    if (may_span && world.status().code() != ErrorCode::revoked) take_name_back(*store, meeting, *job);
+    return world;
+  }
+  if (Status counted = count_joined(*store, meeting, *job); !counted.ok())
+    (*world)->log().warning(fmt::format("the world is joined, but the store cannot serve for another: {}", counted.text()));
+  return world;
 }
 
 // The place where ranks of several machines meet: where the user says, or the launcher, if nobody else listens there.
@@ -77,33 +112,44 @@ Result<MeetingPlace> place_of_machines(const LaunchInfo& info, const WorldOption
                                              point.empty() ? "says no place where they could meet" : "listens at " + point + " itself"));
 }
 
-// Ranks that may be on several machines meet through a store, which rank 0 serves. It lives as long as the world. A rank that joins again soon may
-// still meet the store of the world before, which is about to end.
+// Ranks that may be on several machines meet through a store, which rank 0 serves until they have met. The others of its machine, and of every other,
+// leave the talking to their agent. Whether rank 0 has joined or not, the others should hear of it from each other, and not by a store that is gone.
 Result<std::shared_ptr<World>> join_through_machines(const LaunchInfo& info, WorldOptions options) {
+  constexpr double patience_s = 1, before_the_end_s = 0.2;  // the agent's own deadline comes a little later, and says less
   options.join_by = Deadline::in_seconds(options.settings.join_timeout_s);  // of finding the store, and of meeting through it
   auto place = place_of_machines(info, options);
   if (!place.ok()) return place.status();
-  options.meeting_point = place->addresses.front();
-  auto trust = trust_for(options.job, options.meeting_point);
+  const Address point = place->addresses.front();
+  auto trust = trust_for(options.job, point);
   if (!trust.ok()) return trust.status();
+  if (options.size == 1) return World::join(std::move(options));
   TcpStoreRequest request;
   request.host = place->host;
-  request.port = options.meeting_point.port();
+  request.port = point.port();
   request.trust = std::move(*trust);
   request.rank = options.rank;
   request.options.is_master = options.rank == 0;
-  while (true) {
-    const double left_s = std::max(static_cast<double>(options.join_by.remaining_ns()) * 1e-9, 0.001);
-    request.options.timeout_s = left_s;
+  auto open = [request, deadline = options.join_by](const std::stop_token& stop) mutable -> Result<std::shared_ptr<distributed::Store>> {
+    request.stop = stop;
+    request.options.timeout_s = std::max(static_cast<double>(deadline.remaining_ns()) * 1e-9 - before_the_end_s, 0.001);
     auto store = make_tcp_store(request);
+    return store.ok() ? Result<std::shared_ptr<distributed::Store>>(*store) : store.status();
+  };
+  std::shared_ptr<distributed::Store> served;
+  if (options.rank == 0) {
+    auto store = open({});
     if (!store.ok()) return store.status();
-    const StoreMeeting meeting{options.rank, options.size, left_s};
-    auto job = job_in_store(**store, meeting);
-    if (!job.ok() && job.status().code() == ErrorCode::store_lost && !options.join_by.passed()) continue;
-    if (!job.ok()) return job.status();
-    options.store = *store;
-    return join_named(**store, std::move(options), meeting, *job);
+    served = *store;
+    options.store.open = [served](const std::stop_token&) { return Result(served); };
+  } else {
+    options.store.open = open;
   }
+  options.store.prefix = "unisono/meeting";
+  options.store.ends_with_meeting = true;
+  options.meeting_point = [point] { return Result(point); };
+  auto world = World::join(std::move(options));
+  if (!world.ok() && served) await_left(static_cast<distributed::TCPStore&>(*served), Deadline::in_seconds(patience_s));
+  return world;
 }
 
 // A job's name given in the program stands for the launcher's, and only adds to what a file or a store says.
@@ -138,7 +184,7 @@ Result<std::shared_ptr<World>> launch(const LaunchRequest& request, const Enviro
   options.job = name_of_job(request, *info, *settings);
   options.settings = std::move(*settings);
   options.refusal = refusal;
-  if (request.store) return join_by_store(*request.store, std::move(options));
+  if (request.store) return join_by_store(request.store, std::move(options), environment);
   if (info->launcher == "file") return join_by_file(init_method_of(request.init_method)->path, std::move(options));
   if (options.job.empty() && options.size > 1)
     return Status(ErrorCode::init, fmt::format("rank {} of {}: nothing says which job this is; set UNISONO_JOB to the same text on "

@@ -39,7 +39,8 @@ Status World::open() {
   const bool has_deadline = options_.join_by.at_ns != never_ns;
   request_ = {rank(), size(), options_.job, has_deadline ? options_.join_by : Deadline::in_seconds(settings().join_timeout_s), log_};
   request_.store = options_.store;
-  request_.listen = [this] { return listen(); };
+  request_.listen = [this](const std::string& world) { return listen(world); };
+  request_.hint = options_.hint;
   if (Status prepared = or_out_of_memory([this] { return prepare(); }); !prepared.ok()) {
     arena_.reset();  // what there is, so that there are descriptors to say so with
     death_watch_.reset();
@@ -63,6 +64,8 @@ Status World::open() {
   RETURN_IF_ERROR(watch_others());
   RETURN_IF_ERROR(start_threads());
   const Status status = make_world_group();
+  if (joined_.roster) joined_.roster->finish(joined_.is_first_machine);
+  options_.store = request_.store = {};  // who made it may end it now
   if (status.ok() || status.code() == ErrorCode::resource || status.code() == ErrorCode::memory) return status;
   return {ErrorCode::init, fmt::format("rank {} of {} met the others, but then: {}", rank(), size(), status.message()), status.peer()};
 }
@@ -84,7 +87,7 @@ Status World::prepare() {
   }
   RETURN_IF_ERROR(parse_address_settings());
   RETURN_IF_ERROR(require_descriptors(request_));
-  if (streams_.kind == StreamChoice::Kind::sockets || !hosts().one()) RETURN_IF_ERROR(prepare_sockets({Address::loopback(0)}));
+  if (streams_.kind == StreamChoice::Kind::sockets || !hosts().one()) RETURN_IF_ERROR(prepare_sockets({Address::loopback(0)}, options_.job));
   auto watch = DeathWatch::open();
   if (!watch.ok()) return watch.status();
   death_watch_ = std::move(*watch);
@@ -136,24 +139,28 @@ Status World::parse_address_settings() {
   return Status::success();
 }
 
-// Only when it is known that there are ranks on other machines.
-Result<Sockets*> World::listen() {
+// Only when it is known that there are ranks on other machines. `world` stands for all of them, so that nobody is let in who has met others.
+Result<Sockets*> World::listen(const std::string& world) {
   Address of_kernel = Address::loopback(0);
-  if (options_.meeting_point) of_kernel = Address::of_route_to(options_.meeting_point);
-  if (!of_kernel)
-    return Status(ErrorCode::init, fmt::format("rank {} has no address from which {} can be reached: {}; its interfaces: {}", rank(), options_.meeting_point.text(),
-                                               std::strerror(errno), text_of(interfaces_here())));
+  if (options_.meeting_point) {
+    auto there = options_.meeting_point();
+    if (!there.ok()) return there.status();
+    of_kernel = Address::of_route_to(*there);
+    if (!of_kernel)
+      return Status(ErrorCode::init, fmt::format("rank {} has no address from which {} can be reached: {}; its interfaces: {}", rank(), there->text(),
+                                                 std::strerror(errno), text_of(interfaces_here())));
+  }
   auto addresses = choose_addresses(interfaces_here(), interfaces_, of_kernel);
   if (!addresses.ok()) return addresses.status();
   sockets_.reset();  // of an attempt before this one: their ports may be all there are
-  if (Status status = prepare_sockets(std::move(*addresses)); !status.ok()) return status;
+  if (Status status = prepare_sockets(std::move(*addresses), fmt::format("{} {}", options_.job, world)); !status.ok()) return status;
   sockets_->know(head().probe);
   return sockets_.get();
 }
 
 // On the loopback interface, where nobody else is told of them, ports and addresses are nobody's choice.
-Status World::prepare_sockets(std::vector<Address> at) {
-  auto trust = trust_for(options_.job, at.front());
+Status World::prepare_sockets(std::vector<Address> at, const std::string& job) {
+  auto trust = trust_for(job, at.front());
   if (!trust.ok()) return trust.status();
   const bool is_told = !at.front().is_loopback();
   SocketChoice choice{.listens_at = std::move(at), .send_buffer_bytes = streams_.send_buffer_bytes, .trust = std::move(*trust), .me = rank(),
@@ -206,7 +213,7 @@ void World::settle_policy() {
   cores_ = count(together);
   if (quota != 0) cores_ = std::min(cores_, static_cast<int>(quota));
   const auto here = std::ranges::count_if(joined_.neighbours, &Neighbour::is_here);
-  policy_.crowded = (options_.store ? here : size()) > cores_;  // pretended hosts share the cores, too
+  policy_.crowded = (request_.store ? here : size()) > cores_;  // pretended hosts share the cores, too
   policy_.spin_ns = policy_.patience_ns = settings().spin_us * 1000;
   policy_.global_barrier = joined_.global_barrier && !policy_.crowded;  // where ranks sleep all the time, a fence is cheaper
 }
@@ -283,6 +290,7 @@ void World::leave() {
   joined_.door.close();
   options_.meeting_file.reset();
   joined_.watches.clear();
+  joined_.roster.reset();
   death_watch_.reset();
   groups.clear();
   retired_.clear();

@@ -45,8 +45,9 @@ struct WorldOptions {
   std::string launcher;
   Settings settings;
   Deadline join_by = {};          // otherwise as the settings say
-  std::shared_ptr<distributed::Store> store = {};  // by which ranks of several machines meet; null: all are on this one
-  Address meeting_point = {};     // towards which this machine's address is chosen; none: the loopback interface
+  MeetingStore store = {};        // by which ranks of several machines meet; none: all are on this one
+  std::function<Result<Address>()> meeting_point = {};  // towards which this machine's address is chosen; none: the loopback interface
+  std::string hint = {};          // for the user, where ranks are missing
   Descriptor meeting_file = {};  // that gives the job its name; open for as long as the job may be met by that name
   Status refusal = {};           // why this rank will not join: then it only tells the others so
 };
@@ -108,8 +109,8 @@ class World : public std::enable_shared_from_this<World> {
   Status open();
   Status prepare();
   Status parse_address_settings();
-  Status prepare_sockets(std::vector<Address> at);
-  Result<Sockets*> listen();
+  Status prepare_sockets(std::vector<Address> at, const std::string& job);
+  Result<Sockets*> listen(const std::string& world);
   std::function<void(const std::string&)> tell_of_refusals() const;
   void settle_policy();
   Status start_threads();

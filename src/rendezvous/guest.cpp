@@ -31,6 +31,31 @@ Status went_away(const Guest& guest) {
   return {ErrorCode::init, fmt::format("rank {} ({}) went away while joining", guest.hello->rank, guest.who.process())};
 }
 
+Status not_all_came(const JoinRequest& request, const std::vector<int>& missing) {
+  return {ErrorCode::init, fmt::format("{} of {} ranks joined job \"{}\"; missing: {}. Were they started, with the same job and world size?{}",
+                                       request.size - static_cast<int>(missing.size()), request.size, request.job, fmt::join(missing, ", "), request.hint)};
+}
+
+Status store_has_not_answered(const JoinRequest& request) {
+  return {ErrorCode::init, fmt::format("not all of {} ranks joined job \"{}\", and the store by which they meet has not answered", request.size, request.job)};
+}
+
+// Whether a guest and this process mean the same world.
+Status fits(const JoinMessage& hello, const PeerIdentity& who, const JoinRequest& request, const JoinMessage& mine) {
+  if (std::string_view(hello.version) != mine.version)
+    return {ErrorCode::version, fmt::format("rank {} ({}) speaks {}, rank {} (pid {}) speaks {}; use one version of "
+                                            "the library", hello.rank, who.process(), hello.version, request.rank, getpid(), mine.version)};
+  if (hello.size != request.size)
+    return {ErrorCode::init, fmt::format("rank {} ({}) says there are {} ranks, rank {} (pid {}) says {}", hello.rank,
+                                         who.process(), hello.size, request.rank, getpid(), request.size)};
+  if (hello.rank < 0 || hello.rank >= request.size)
+    return {ErrorCode::init, fmt::format("{} calls itself rank {} in a world of {}", who.process(), hello.rank, request.size)};
+  if (hello.hosts != mine.hosts)
+    return {ErrorCode::init, fmt::format("UNISONO_PRETEND_HOSTS is \"{}\" on rank {} ({}) and \"{}\" on rank 0 (pid {}); give all ranks the same",
+                                         hello.text, hello.rank, who.process(), mine.text, getpid())};
+  return Status::success();
+}
+
 // The socket is looked at after the pidfd was opened, so a pid that was used again is not watched.
 Descriptor process_of(const Guest& guest) {
   if (guest.who.pid <= 0) return {};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "rendezvous/join.hpp"
@@ -23,6 +24,9 @@ struct Guest {
 Status already_running(const JoinRequest& request, const Descriptor& holder);  // somebody else holds the meeting place
 Status unable(const JoinMessage& message, const PeerIdentity& who);
 Status went_away(const Guest& guest);
+Status fits(const JoinMessage& hello, const PeerIdentity& who, const JoinRequest& request, const JoinMessage& mine);  // but for its seat
+Status not_all_came(const JoinRequest& request, const std::vector<int>& missing);
+Status store_has_not_answered(const JoinRequest& request);
 Descriptor process_of(const Guest& guest);  // a pidfd; empty where its pid means nothing here
 
 }  // namespace unisono

@@ -27,36 +27,40 @@ class Host {
   Host(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine)
       : request_(request), hello_(hello), mine_(mine), seats_(static_cast<size_t>(request.size), nullptr) {}
 
-  // `taken`: with a store, another is the agent.
-  Result<Joined> run(bool& taken) {
-    RETURN_IF_ERROR(open(taken));
-    if (taken) return Joined();
+  Result<Joined> run(HostTurn& turn) {
+    RETURN_IF_ERROR(open(turn));
+    if (turn == HostTurn::visit) return Joined();
     Status status;
     try {
-      if (request_.store) machines_ = std::make_unique<Machines>(request_);
-      if (request_.store) machines_->enter("seats", hello_);
+      meet_agents();
+      if (machines_) machines_->claim(hello_);
       status = collect();
-      if (status.ok()) status = introduce();
-      if (status.ok()) status = until_ready();
+      if (status.ok() && turn_ == HostTurn::done) status = introduce();
+      if (status.ok() && turn_ == HostTurn::done) status = until_ready();
     } catch (const std::bad_alloc&) {
       status = cannot_join(out_of_memory());
     }
-    if (machines_ && !status.ok() && machines_->roster().state().ok()) machines_->roster().give_up(status);
+    const bool by_store = machines_ && !machines_->roster().state().ok();  // where whoever comes later will find the same
+    if (machines_ && !status.ok() && !by_store) machines_->roster().give_up(status);
     tell_outcome(status);
-    if (!status.ok()) {
-      tell_latecomers(status);
-      return status;
-    }
+    if (!status.ok() && !by_store) tell_latecomers(status);
+    if (!status.ok()) return status;
+    turn = turn_;
+    if (turn == HostTurn::again) door_.close();
+    if (machines_) joined_.roster = machines_->shared_roster();
     joined_.door = std::move(door_);
     return std::move(joined_);
   }
 
-  void decline(const Status& why) {
-    bool taken = false;
-    if (!open(taken).ok() || taken) return;
+  bool decline(const Status& why) {
+    HostTurn turn = HostTurn::done;
+    if (!open(turn).ok() || turn == HostTurn::visit) return false;
     const Status told = cannot_join(why);
+    meet_agents();
+    if (machines_) machines_->roster().give_up(told);
     tell_outcome(told);
     tell_latecomers(told);
+    return true;
   }
 
  private:
@@ -67,7 +71,7 @@ class Host {
 
   // A name that is taken and refuses connections belongs to a world that was left: a forked child of its rank 0 has not yet
   // come to close its copy.
-  Status open(bool& taken) {
+  Status open(HostTurn& turn) {
     for (int attempt = 0;; ++attempt) {
       auto outcome = listen_at(meeting_place(request_.job));
       if (!outcome.ok()) return outcome.status();
@@ -75,8 +79,8 @@ class Host {
         door_ = Door(std::move(outcome->socket), request_.log);
         return Status::success();
       }
-      taken = request_.store != nullptr;
-      if (taken) return Status::success();
+      if (request_.store) turn = HostTurn::visit;
+      if (request_.store) return Status::success();
       auto holder = connect_to(meeting_place(request_.job));
       if (!holder.ok()) return holder.status();
       if (holder->attempt == Attempt::done || request_.deadline.passed()) return already_running(request_, holder->socket);
@@ -84,69 +88,91 @@ class Host {
     }
   }
 
+  void meet_agents() {
+    if (!request_.store) return;
+    machines_ = std::make_unique<Machines>(request_, [this](int rank) {
+      if (rank == request_.rank) return PeerIdentity{getpid(), geteuid()}.process();
+      const Guest* guest = seats_[static_cast<size_t>(rank)];
+      return guest ? guest->who.process() : std::string();
+    });
+  }
+
+  // Where all ranks have come to this agent, no other machine need be asked.
   Status collect() {
     auto seat_one = [this](Guest& guest) { return seat(guest); };
-    if (machines_) {
-      RETURN_IF_ERROR(until_entered("seats", request_.size, seat_one));
-      return meet_other_machines();
+    if (machines_) machines_->roster().await("seats", request_.size);
+    while (seated() < request_.size && !(machines_ && machines_->roster().entries())) {
+      if (machines_ && machines_->roster().is_over()) return until_store_ends();
+      RETURN_IF_ERROR(wait_once(seat_one));
     }
-    while (seated() < request_.size) {
-      if (request_.deadline.passed()) return missing();
-      RETURN_IF_ERROR(listen_once(seat_one));
-    }
-    return Status::success();
+    if (machines_ && seated() == request_.size) machines_->all_are_here();
+    return machines_ && seated() < request_.size ? meet_other_machines() : Status::success();
+  }
+
+  template <typename Handle>
+  Status wait_once(Handle handle) {
+    if (machines_) RETURN_IF_ERROR(machines_->roster().state());
+    if (machines_) RETURN_IF_ERROR(machines_->check_dispute());
+    if (request_.deadline.passed()) return missing();
+    return listen_once(handle, machines_ ? machines_->roster().descriptor() : -1);
   }
 
   // One round of the roster, while guests are heard.
-  template <typename Handle>
-  Status until_entered(const std::string& round, int count, Handle handle) {
-    Roster& roster = machines_->roster();
-    roster.await(round, count);
-    while (!roster.entries()) {
-      RETURN_IF_ERROR(roster.state());
-      if (request_.deadline.passed()) return missing();
-      RETURN_IF_ERROR(listen_once(handle));
-    }
+  Status until_entered(const std::string& round, int count) {
+    machines_->roster().await(round, count);
+    while (!machines_->roster().entries()) RETURN_IF_ERROR(wait_once([this](Guest& guest) { return hear_address(guest); }));
     return Status::success();
   }
 
-  // What the agents of other machines say of their ranks. Where there are any, everybody here says where it listens, and so do they.
+  // What the agents of other machines say of their ranks, and that all of them have read the same. Where there are several, everybody here says
+  // where it listens, and so do they.
   Status meet_other_machines() {
-    RETURN_IF_ERROR(read_seats());
-    if (machines_->count() == 1) return Status::success();
-    auto sockets = request_.listen();
+    RETURN_IF_ERROR(machines_->read_seats());
+    machines_->roster().propose(machines_->digest());
+    RETURN_IF_ERROR(until_entered("complete", 1));
+    const std::string agreed = machines_->roster().entries()->front();
+    if (agreed != machines_->digest()) {  // a rank was started anew between their look and ours
+      RETURN_IF_ERROR(until_entered("seats", request_.size));
+      RETURN_IF_ERROR(machines_->read_seats());
+      if (agreed != machines_->digest()) return machines_->complete_without_us();
+    }
+    auto sockets = request_.listen(agreed);
     if (!sockets.ok()) return cannot_join(sockets.status());
     sockets_ = *sockets;
     hello_.say_addresses(text_of(sockets_->published()));
-    machines_->enter("addresses", hello_);
+    machines_->enter_address(hello_);
     JoinMessage listen = hello_;
     listen.kind = JoinKind::listen;
+    listen.say(agreed);
     for (const Guest* guest : seats_)
       if (guest) RETURN_IF_ERROR(tell(*guest, listen, {}));
-    RETURN_IF_ERROR(until_entered("addresses", request_.size, [this](Guest& guest) { return hear_address(guest); }));
-    RETURN_IF_ERROR(read_seats());
+    RETURN_IF_ERROR(until_entered("addresses", request_.size));
+    RETURN_IF_ERROR(machines_->read_addresses());
     return prove_ways();
   }
 
   // From this machine to every other, and back.
   Status prove_ways() {
-    auto hear = [this](Guest& guest) { return hear_address(guest); };
     RETURN_IF_ERROR(machines_->begin_to_reach(*sockets_));
     while (!machines_->reach().turn()) {
       if (request_.deadline.passed()) return machines_->reach().late();
-      RETURN_IF_ERROR(listen_once(hear));
+      RETURN_IF_ERROR(wait_once([this](Guest& guest) { return hear_address(guest); }));
     }
     machines_->enter_reach();
-    RETURN_IF_ERROR(until_entered("reach", machines_->count(), hear));
+    RETURN_IF_ERROR(until_entered("reach", machines_->count()));
     return machines_->read_reach();
   }
 
-  Status read_seats() {
-    return machines_->read_seats([this](int rank) {
-      if (rank == request_.rank) return PeerIdentity{getpid(), geteuid()}.process();
-      const Guest* guest = seats_[static_cast<size_t>(rank)];
-      return guest ? guest->who.process() : std::string();
-    });
+  // The store is still that of the world before, whose rank 0 has not come to end it: then there will be another, for which all try again.
+  Status until_store_ends() {
+    machines_->roster().await("the end", 1);
+    while (machines_->roster().state().ok() && seated() < request_.size) {
+      if (request_.deadline.passed()) return machines_->complete_without_us();
+      RETURN_IF_ERROR(listen_once([this](Guest& guest) { return seat(guest); }));
+    }
+    if (seated() == request_.size) machines_->all_are_here();
+    if (seated() < request_.size) turn_ = HostTurn::again;
+    return Status::success();
   }
 
   Status hear_address(Guest& guest) {
@@ -160,7 +186,7 @@ class Host {
     if (received->message.kind != JoinKind::listening || guest.listens) return Status::success();
     guest.listens = true;
     guest.hello->say_addresses(received->message.addresses);
-    machines_->enter("addresses", *guest.hello);
+    machines_->enter_address(*guest.hello);
     return Status::success();
   }
 
@@ -171,22 +197,23 @@ class Host {
   }
 
   Status missing() const {
+    if (machines_) {
+      const std::optional<std::vector<int>> ranks = machines_->roster().missing();
+      return ranks ? not_all_came(request_, *ranks) : store_has_not_answered(request_);
+    }
     std::vector<int> ranks;
     for (int rank = 1; rank < request_.size; ++rank)
       if (!seats_[static_cast<size_t>(rank)]) ranks.push_back(rank);
-    if (machines_) ranks = machines_->roster().missing();
-    return {ErrorCode::init, fmt::format("{} of {} ranks joined job \"{}\"; missing: {}. Were they started, with the same job "
-                                         "and world size?", request_.size - static_cast<int>(ranks.size()), request_.size, request_.job,
-                                         fmt::join(ranks, ", "))};
+    return not_all_came(request_, ranks);
   }
 
   // Waits for a visitor or a word from a guest, and handles whatever came: guests first, so that they are heard whoever knocks.
   template <typename Handle>
-  Status listen_once(Handle handle) {
+  Status listen_once(Handle handle, int also = -1) {
     if (interrupts_.tripped()) return interrupted_while_joining(request_);
     std::vector<pollfd> polled{{resting_.passed() ? door_.number() : -1, POLLIN, 0}};
     for (const auto& guest : guests_) polled.push_back({guest->socket.number(), POLLIN, 0});
-    if (machines_) polled.push_back({machines_->roster().descriptor(), POLLIN, 0});
+    polled.push_back({also, POLLIN, 0});
     if (sockets_) polled.push_back({sockets_->descriptor(), POLLIN, 0});
     int64_t milliseconds = std::clamp<int64_t>(request_.deadline.remaining_ns() / 1'000'000 + 1, 0, 100);
     if (poll(polled.data(), polled.size(), static_cast<int>(milliseconds)) > 0) {
@@ -238,22 +265,12 @@ class Host {
     guest.arena = std::move(received->descriptors[0]);
     guest.life = std::move(received->descriptors[1]);
     seats_[static_cast<size_t>(hello.rank)] = &guest;
-    if (machines_) machines_->enter("seats", hello);
+    if (machines_ && turn_ == HostTurn::done) machines_->claim(hello);
     return Status::success();
   }
 
   Status check(const JoinMessage& hello, const PeerIdentity& who) const {
-    if (std::string_view(hello.version) != hello_.version)
-      return {ErrorCode::version, fmt::format("rank {} ({}) speaks {}, rank {} (pid {}) speaks {}; use one version of "
-                                              "the library", hello.rank, who.process(), hello.version, request_.rank, getpid(), hello_.version)};
-    if (hello.size != request_.size)
-      return {ErrorCode::init, fmt::format("rank {} ({}) says there are {} ranks, rank {} (pid {}) says {}", hello.rank,
-                                           who.process(), hello.size, request_.rank, getpid(), request_.size)};
-    if (hello.rank < 0 || hello.rank >= request_.size)
-      return {ErrorCode::init, fmt::format("{} calls itself rank {} in a world of {}", who.process(), hello.rank, request_.size)};
-    if (hello.hosts != hello_.hosts)
-      return {ErrorCode::init, fmt::format("UNISONO_PRETEND_HOSTS is \"{}\" on rank {} ({}) and \"{}\" on rank 0 (pid {}); give all ranks the same",
-                                           hello.text, hello.rank, who.process(), hello_.text, getpid())};
+    RETURN_IF_ERROR(fits(hello, who, request_, hello_));
     const Guest* there = seats_[static_cast<size_t>(hello.rank)];
     if (!there && hello.rank != request_.rank) return Status::success();
     return {ErrorCode::init, fmt::format("two processes call themselves rank {}: {} and {}", hello.rank,
@@ -269,6 +286,7 @@ class Host {
       RETURN_IF_ERROR(machines_ && machines_->is_elsewhere(rank) ? introduce_from_elsewhere(rank) : introduce_from_here(rank));
     }
     joined_.hosts = machines_ ? machines_->hosts() : request_.hosts;
+    joined_.is_first_machine = machines_ && !machines_->is_elsewhere(0);
     return Status::success();
   }
 
@@ -332,7 +350,7 @@ class Host {
     }
     if (!machines_ || machines_->count() == 1) return Status::success();
     machines_->enter_ready();
-    return until_entered("ready", machines_->count(), [this](Guest& guest) { return hear_address(guest); });
+    return until_entered("ready", machines_->count());
   }
 
   Status unready() const {
@@ -347,7 +365,8 @@ class Host {
   void tell_outcome(const Status& status) {
     if (!status.ok()) welcome();  // whoever is at the door hears it too
     JoinMessage message = hello_;
-    message.kind = status.ok() ? JoinKind::go : JoinKind::refuse;
+    const JoinKind outcome = !status.ok() ? JoinKind::refuse : turn_ == HostTurn::again ? JoinKind::retry : JoinKind::go;
+    message.kind = outcome;
     message.code = static_cast<uint32_t>(status.code());
     message.flag = joined_.global_barrier;
     message.say(status.message());
@@ -357,7 +376,7 @@ class Host {
       if (guest->hello) continue;
       if (status.ok()) message.kind = JoinKind::retry;  // came too late for this world
       mention(guest->socket, message);
-      message.kind = status.ok() ? JoinKind::go : JoinKind::refuse;
+      message.kind = outcome;
     }
   }
 
@@ -383,15 +402,16 @@ class Host {
   std::vector<Guest*> seats_;  // by rank; null for rank 0 and for those who have not come
   Joined joined_;
   std::unique_ptr<Machines> machines_;  // where there is a store
+  HostTurn turn_ = HostTurn::done;
   Sockets* sockets_ = nullptr;          // where there are several machines
 };
 
 }  // namespace
 
-Result<Joined> host_world(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine, bool& taken) {
-  return Host(request, hello, mine).run(taken);
+Result<Joined> host_world(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine, HostTurn& turn) {
+  return Host(request, hello, mine).run(turn);
 }
 
-void host_declines(const JoinRequest& request, const Status& why) { Host(request, {}, {}).decline(why); }
+bool host_declines(const JoinRequest& request, const Status& why) { return Host(request, {}, {}).decline(why); }
 
 }  // namespace unisono

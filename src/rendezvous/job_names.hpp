@@ -44,5 +44,7 @@ struct StoreJob {
 // another one, provided that every rank counts those it has joined.
 Result<StoreJob> job_in_store(distributed::Store& store, const StoreMeeting& meeting);
 Status count_joined(distributed::Store& store, const StoreMeeting& meeting, const StoreJob& job);
+// After joining in vain, by rank 0: what was entered under that name is of no use to who tries again.
+void take_name_back(distributed::Store& store, const StoreMeeting& meeting, const StoreJob& job);
 
 }  // namespace unisono

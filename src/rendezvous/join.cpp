@@ -51,9 +51,9 @@ Result<Descriptor> find_host(const JoinRequest& request, bool met_before) {
     }
     rest(attempt);
   }
-  return Status(ErrorCode::init, fmt::format("rank {} of {} waited for {}, which {}", request.rank, request.size,
+  return Status(ErrorCode::init, fmt::format("rank {} of {} waited for {}, which {}{}", request.rank, request.size,
                                              host_of(request), met_before ? "was there, went away without a word, and has not come back; did it die?"
-                                                                     : "has not appeared on this machine; was it started?"));
+                                                                     : "has not appeared on this machine; was it started?", request.hint));
 }
 
 Result<JoinReceived> next_message(const Descriptor& host, const JoinRequest& request) {
@@ -90,9 +90,9 @@ Status check_entry(const JoinMessage& member, const JoinRequest& request) {
 }
 
 // There are ranks on other machines, and they have to know where to find this one.
-Status listen_for_others(const Descriptor& host, const JoinRequest& request, const JoinMessage& hello) {
+Status listen_for_others(const Descriptor& host, const JoinRequest& request, const JoinMessage& hello, const std::string& world) {
   if (!request.listen) return invalid_entry();
-  auto sockets = request.listen();
+  auto sockets = request.listen(world);
   if (!sockets.ok()) return sockets.status();
   JoinMessage listening = hello;
   listening.kind = JoinKind::listening;
@@ -108,7 +108,7 @@ Status meet_members(const Descriptor& host, const JoinRequest& request, const Jo
   for (int seen = 0; seen < request.size; ++seen) {
     auto received = next_message(host, request);
     if (received.ok() && received->message.kind == JoinKind::listen) {
-      RETURN_IF_ERROR(listen_for_others(host, request, hello));
+      RETURN_IF_ERROR(listen_for_others(host, request, hello, received->message.text));
       received = next_message(host, request);
     }
     again = received.ok() ? received->message.kind == JoinKind::retry : seen == 0 && hung_up(received.status());
@@ -190,10 +190,10 @@ Result<Joined> meet(const JoinRequest& request, const Arena& arena) {
   const int mine[] = {arena.descriptor(), reading.number()};
   bool again = false;
   for (int attempt = 0;; ++attempt) {
-    bool is_guest = request.rank != 0 && !request.store;
-    auto joined = is_guest ? Result<Joined>(Joined()) : host_world(request, hello, mine, is_guest);
-    if (is_guest) joined = visit_host(request, hello, mine, again);
-    if (again) {
+    HostTurn turn = request.rank == 0 || request.store ? HostTurn::done : HostTurn::visit;
+    auto joined = turn == HostTurn::visit ? Result<Joined>(Joined()) : host_world(request, hello, mine, turn);
+    if (turn == HostTurn::visit) joined = visit_host(request, hello, mine, again);
+    if (again || turn == HostTurn::again) {
       rest(attempt);
       continue;
     }
@@ -257,8 +257,9 @@ Status decline(const JoinRequest& request, const Status& why) {
   constexpr double patience_s = 1;
   JoinRequest briefly = request;
   briefly.deadline.at_ns = std::min(request.deadline.at_ns, Deadline::in_seconds(patience_s).at_ns);
-  if (request.size > 1 && request.rank == 0) host_declines(briefly, why);
-  if (request.rank == 0) return why;
+  const bool hosts = request.size > 1 && (request.rank == 0 || request.store);
+  const bool has_told = hosts && host_declines(briefly, why);
+  if (has_told || (request.rank == 0 && !request.store)) return why;
   if (auto host = find_host(briefly, false); host.ok()) mention(*host, unable(request, why));
   return why;
 }

@@ -17,11 +17,11 @@
 #include "base/hosts.hpp"
 #include "base/log.hpp"
 #include "rendezvous/door.hpp"
+#include "rendezvous/roster.hpp"
 #include "transport/arena.hpp"
 #include "transport/lanes.hpp"
 #include "transport/sockets.hpp"
 #include "unisono/status.hpp"
-#include "unisono/store.hpp"
 
 namespace unisono {
 
@@ -34,8 +34,9 @@ struct JoinRequest {
   std::string addresses = {};  // of this rank's sockets, as text_of() writes them; empty: it has none
   Hosts hosts = {};  // pretended: the ranks of one machine share their arenas as if they were on so many
   std::string hosts_text = {};  // as it was given
-  std::shared_ptr<distributed::Store> store = {};      // null: all ranks are on this machine
-  std::function<Result<Sockets*>()> listen = {};       // with a store: opens this rank's sockets
+  MeetingStore store = {};   // none: all ranks are on this machine
+  std::function<Result<Sockets*>(const std::string& world)> listen = {};  // with a store: opens this rank's sockets
+  std::string hint = {};     // behind the word that ranks are missing
 };
 
 // By what one learns that a rank is gone; both are readable then, and empty for oneself.
@@ -52,6 +53,8 @@ struct Joined {
   Descriptor life;                    // closed when we end, leave or call exec(): the others watch its other end
   Hosts hosts;                        // which ranks share a machine, or are to treat each other so
   bool global_barrier = false;        // whether every process has registered for membarrier
+  std::shared_ptr<Roster> roster;     // the agent's, where there is a store: to be finished when all groups of the world know each other
+  bool is_first_machine = false;      // rank 0 is on this one
 };
 
 Result<Joined> join(const JoinRequest& request, const Arena& arena);

@@ -3,38 +3,107 @@
 
 #include <fmt/format.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 
-#include "base/hash.hpp"
+#include "base/check.hpp"
+#include "trust/digest.hpp"
 
 namespace unisono {
+namespace {
 
-Machines::Machines(const JoinRequest& request)
-    : request_(request), number_of_rank_(static_cast<size_t>(request.size)), elsewhere_(static_cast<size_t>(request.size)),
-      roster_(request.store, fmt::format("unisono/meeting/{:016x}", hash_text(request.job)), request.deadline) {
+Status something_else(int rank, std::string_view than) {
+  return {ErrorCode::init, fmt::format("the store holds something else than {} rank {}", than, rank)};
+}
+
+Result<Seat> read_seat(const std::vector<std::string>& entries, int rank, const std::string& us) {
+  constexpr std::string_view seat_of = "what an agent says of";
+  const auto index = static_cast<size_t>(rank);
+  if (index >= entries.size()) return something_else(rank, seat_of);
+  const std::optional<std::string> version = Seat::version_of(entries[index]);
+  if (!version) return something_else(rank, seat_of);
+  if (*version != UNISONO_VERSION)
+    return Status(ErrorCode::version, fmt::format("rank {} on another machine speaks {}, {} speaks {}; use one version of the library", rank, *version, us,
+                                                  UNISONO_VERSION));
+  const std::optional<Seat> seat = Seat::parse(entries[index]);
+  if (!seat || seat->rank != rank) return something_else(rank, seat_of);
+  return *seat;
+}
+
+}  // namespace
+
+Machines::Machines(const JoinRequest& request, std::function<std::string(int rank)> process_here)
+    : request_(request), process_here_(std::move(process_here)), number_of_rank_(static_cast<size_t>(request.size)),
+      elsewhere_(static_cast<size_t>(request.size)), roster_(std::make_shared<Roster>(request.store, request.deadline)) {
   if (getrandom(&mine_, sizeof(mine_), 0) != static_cast<ssize_t>(sizeof(mine_))) mine_ = static_cast<uint64_t>(now_ns());
 }
 
-void Machines::enter(const std::string& round, const JoinMessage& hello) {
-  roster_.enter(round, hello.rank, Seat{hello.rank, hello.pid, hello.probe, mine_, request_.rank, hello.addresses}.text());
+std::string Machines::us() const { return fmt::format("rank {} (pid {} on {})", request_.rank, getpid(), name_); }
+
+Status Machines::two_claim(int rank, const std::string& here, const Seat& there) const {
+  return {ErrorCode::init, fmt::format("two processes call themselves rank {}: {} on {}, and {}", rank, here, name_, there.who())};
 }
 
-Status Machines::read_seats(const std::function<std::string(int rank)>& process_here) {
-  const std::vector<std::string> entries = roster_.entries().value_or(std::vector<std::string>());
+Status Machines::check_seat(int rank, const Seat& seat) const {
+  if (seat.size != request_.size)
+    return {ErrorCode::init, fmt::format("rank {} ({}) says there are {} ranks, {} says {}", rank, seat.who(), seat.size, us(), request_.size)};
+  const std::string here = process_here_(rank);
+  if (!here.empty() && seat.machine != mine_) return two_claim(rank, here, seat);
+  if (here.empty() && seat.machine == mine_) return {ErrorCode::init, fmt::format("rank {} ({}) went away while joining", rank, seat.who())};
+  return Status::success();
+}
+
+Status Machines::read_seats() {
+  const std::vector<std::string> entries = roster_->entries().value_or(std::vector<std::string>());
+  numbers_.clear();
+  std::string all;
   for (int rank = 0; rank < request_.size; ++rank) {
     const auto index = static_cast<size_t>(rank);
-    const std::optional<Seat> seat = index < entries.size() ? Seat::parse(entries[index]) : std::nullopt;
-    if (!seat || seat->rank != rank) return {ErrorCode::init, fmt::format("the store holds something else than what an agent says of rank {}", rank)};
-    const std::string here = process_here(rank);
-    if (!here.empty() && seat->machine != mine_)
-      return {ErrorCode::init, fmt::format("two processes call themselves rank {}: {} on this machine, and pid {} on another", rank, here, seat->pid)};
-    if (here.empty() && seat->machine == mine_)
-      return {ErrorCode::init, fmt::format("rank {} (pid {}) went away while joining", rank, seat->pid)};
-    if (here.empty()) elsewhere_[index] = seat;
+    auto seat = read_seat(entries, rank, us());
+    if (!seat.ok()) return seat.status();
+    RETURN_IF_ERROR(check_seat(rank, *seat));
+    elsewhere_[index].reset();
+    if (seat->machine != mine_) elsewhere_[index] = *seat;
     number_of_rank_[index] = numbers_.emplace(seat->machine, count()).first->second;
+    all += seat->text() + "\n";
+  }
+  digest_ = digest_of(all);
+  if (digest_.empty()) return {ErrorCode::internal, "OpenSSL does not offer SHA-256"};
+  return Status::success();
+}
+
+Status Machines::read_addresses() {
+  const std::vector<std::string> entries = roster_->entries().value_or(std::vector<std::string>());
+  for (int rank = 0; rank < request_.size; ++rank) {
+    std::optional<Seat>& known = elsewhere_[static_cast<size_t>(rank)];
+    if (!known) continue;
+    auto seat = read_seat(entries, rank, us());
+    if (!seat.ok()) return seat.status();
+    if (!seat->is_same(*known)) return {ErrorCode::init, fmt::format("two processes call themselves rank {}: {}, and {}", rank, known->who(), seat->who())};
+    known = std::move(*seat);
   }
   return Status::success();
+}
+
+Status Machines::check_dispute() {
+  const std::optional<Seat> claim = Seat::parse(roster_->take_dispute());
+  if (!claim || claim->rank < 0 || claim->rank >= request_.size || claim->machine == mine_) return Status::success();
+  const std::string here = process_here_(claim->rank);
+  return here.empty() ? Status::success() : two_claim(claim->rank, here, *claim);
+}
+
+Status Machines::complete_without_us() const {
+  const std::optional<Seat> there = Seat::parse(roster_->taken());
+  if (there && there->rank >= 0 && there->rank < request_.size) return two_claim(there->rank, process_here_(there->rank), *there);
+  return {ErrorCode::init, fmt::format("job \"{}\" is already running with {} ranks, and {} is none of them; wait for it to end or choose another UNISONO_JOB",
+                                       request_.job, request_.size, us())};
+}
+
+void Machines::all_are_here() {
+  std::ranges::fill(number_of_rank_, 0);
+  std::ranges::fill(elsewhere_, std::nullopt);
+  numbers_ = {{mine_, 0}};
 }
 
 Result<JoinMessage> Machines::member(int rank, const JoinMessage& like) const {
@@ -58,7 +127,7 @@ Result<JoinMessage> Machines::member(int rank, const JoinMessage& like) const {
 Result<std::vector<Address>> Machines::addresses_of(int rank) const {
   auto addresses = addresses_in(elsewhere_[static_cast<size_t>(rank)]->addresses);
   if (addresses && !addresses->empty()) return std::move(*addresses);
-  return Status(ErrorCode::init, fmt::format("the store holds something else than where rank {} listens", rank));
+  return something_else(rank, "where to find");
 }
 
 // Of every other machine its agent.
@@ -79,6 +148,6 @@ Status Machines::begin_to_reach(Sockets& sockets) {
   return Status::success();
 }
 
-Status Machines::read_reach() { return reach_->read(roster_.entries().value_or(std::vector<std::string>())); }
+Status Machines::read_reach() { return reach_->read(roster_->entries().value_or(std::vector<std::string>())); }
 
 }  // namespace unisono

@@ -1,83 +1,87 @@
 // Who takes part in a world that may span machines, through a store that all of them reach. One process of every machine, its agent, says for
 // all ranks there who they are, and learns of the others: the store serves machines, not ranks.
 //
-//   Entries are written in rounds, each under numbers of its own: the seats of ranks; then, where they are on several machines, where each rank
-//   listens; then which machines reach which; then which are ready. A round is over when all of its entries are there. Whoever gives up says so instead.
+//   Entries are written in rounds, each under numbers of its own: the seats of ranks; then one digest of all seats, by which the agents agree on
+//   them; then, where they are on several machines, where each rank listens; then which machines reach which; then which are ready. A round is over when all of its
+//   entries are there. Whoever gives up says so instead. Whoever finds its rank claimed by another machine says that, too, and claims it all
+//   the same: the other may be dead, and if it lives it will object.
 //
 // What others wrote is not believed further than it has to be: entries are short, are checked before use, and name nothing but addresses; who answers
 // there has to prove that it has the job's secret.
 //
-// A thread of its own talks to the store, which may take its time, while the agent goes on hearing its guests. Used by one thread.
+// A thread of its own opens the store and talks to it, which may take its time, while the agent goes on hearing its guests. Used by one thread.
 #pragma once
 
-#include <condition_variable>
-#include <deque>
-#include <map>
+#include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/descriptor.hpp"
 #include "unisono/status.hpp"
 #include "unisono/store.hpp"
 
 namespace unisono {
 
+// Where the agents of machines meet; a value. Without a way to open one, all ranks are on one machine.
+struct MeetingStore {
+  std::function<Result<std::shared_ptr<distributed::Store>>(const std::stop_token&)> open = {};  // called once, by the agent, on another thread
+  std::string prefix = {};         // of the meeting's keys
+  bool ends_with_meeting = false;  // rank 0 serves it, for this world alone; otherwise it is a user's, and nothing is left in it
+
+  explicit operator bool() const { return open != nullptr; }
+};
+
 // One rank, as its agent tells of it; a value. Its addresses are empty as long as nobody needs them.
 struct Seat {
+  int size = 1;  // of the world, as that rank was told
   int rank = 0, pid = 0;
-  uint64_t probe = 0;    // what its arena reads; of whoever connects to it, it asks for that
-  uint64_t machine = 0;  // a number that the machine's agent drew
-  int agent = 0;         // the rank that is that agent
+  uint64_t probe = 0;     // what its arena reads; of whoever connects to it, it asks for that
+  uint64_t machine = 0;   // a number that the machine's agent drew
+  std::string host = {};  // the machine's name, for errors
+  int agent = 0;          // the rank that is that agent
   std::string addresses = {};
 
   std::string text() const;
-  static std::optional<Seat> parse(std::string_view text);  // nothing but what text() writes
+  std::string who() const;  // "pid 12 on two"
+  bool is_same(const Seat& other) const { return rank == other.rank && pid == other.pid && probe == other.probe && machine == other.machine; }
+  static std::optional<Seat> parse(std::string_view text);            // nothing but what text() writes
+  static std::optional<std::string> version_of(std::string_view text);  // of the library that wrote it, whatever else it wrote
 };
 
 // As give_up() wrote it, or whoever else did.
 Status reason_to_give_up(std::string_view text);
 
+std::string name_of_this_machine();  // as its kernel has it
+
 class Roster {
  public:
-  Roster(std::shared_ptr<distributed::Store> store, std::string prefix, const Deadline& deadline);
+  Roster(MeetingStore store, const Deadline& deadline);
   Roster(const Roster&) = delete;
-  ~Roster();  // ends within the store's patience, a fraction of a second
+  ~Roster();  // waits a second for what is being said, and leaves behind a store that does not answer
 
+  void claim(int rank, std::string seat);
+  void propose(std::string digest);
   void enter(const std::string& round, int number, std::string text);
   void await(const std::string& round, int count);  // all of its entries; one round at a time
   void give_up(const Status& why);                  // for everybody
+  void finish(bool also_what_is_nobodys);           // everybody has read everything: this agent's entries go
   std::optional<std::vector<std::string>> entries();  // of the round that is awaited, once all are there
   Status state();                                     // why it cannot be: another gave up, or the store is lost
-  std::vector<int> missing();                         // numbers of entries that were not there shortly before the deadline
-  int descriptor() const { return news_.number(); }   // readable once either of them is there
+  bool is_over();                                     // the store is that of a world which was complete before this agent came
+  std::string taken();                                // a seat that stood where this agent claimed one; empty: none
+  std::string take_dispute();                         // the seat of an agent that found its rank taken, once
+  std::optional<std::vector<int>> missing();          // numbers of entries that were not there shortly before the deadline
+  int descriptor() const;                             // readable once any of them is there
 
  private:
-  struct Entry {
-    std::string key, value;
-  };
-  void run();
-  Status talk(const std::vector<Entry>& entries, const std::vector<std::string>& awaited);
-  std::string key(const std::string& round, int number) const;
-  Status look_who_is_missing(const std::vector<std::string>& awaited);
-  void tell(Status status, std::optional<std::vector<std::string>> found);
-
-  std::shared_ptr<distributed::Store> store_;
-  std::string prefix_;
-  Deadline deadline_;
-  Descriptor news_;
-  std::mutex mutex_;
-  std::condition_variable wanted_;
-  std::vector<Entry> to_enter_;
-  std::vector<std::string> awaited_;
-  std::optional<std::vector<std::string>> found_;
-  std::vector<int> missing_;
-  Status state_;
-  bool stops_ = false;
+  struct Talk;  // what the thread shares, which may outlive this object
+  std::shared_ptr<Talk> talk_;
+  std::stop_source stop_;
   std::thread thread_;
 };
 

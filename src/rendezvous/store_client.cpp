@@ -58,7 +58,7 @@ Status StoreClient::named(ErrorCode code, const std::string& message) const {
 Result<StoreClient::Connection> StoreClient::try_addresses(const StoreCaller& caller, Patience& patience) const {
   Status last;
   for (const StoreAddress& address : target_.addresses) {
-    Patience attempt{earlier(patience.deadline, Deadline::in_seconds(attempt_s)), patience.interrupts};
+    Patience attempt{earlier(patience.deadline, Deadline::in_seconds(attempt_s)), patience.interrupts, patience.stop};
     auto connection = StoreConnection::open(address, caller, attempt);
     patience.interrupts = attempt.interrupts;
     if (connection.ok() || !may_come_right(connection.status().code())) return connection;
@@ -68,7 +68,7 @@ Result<StoreClient::Connection> StoreClient::try_addresses(const StoreCaller& ca
 }
 
 Status StoreClient::connect(const Deadline& deadline, double timeout_s) {
-  Patience patience{deadline};
+  Patience patience{deadline, {}, target_.stop};
   const Deadline say_so = Deadline::in_seconds(say_so_after_s);
   StoreCaller caller = target_.caller;
   caller.hello.is_new_user = true;
@@ -83,7 +83,7 @@ Status StoreClient::connect(const Deadline& deadline, double timeout_s) {
     }
     const ErrorCode code = connection.status().code();
     if (why.ok() || code != ErrorCode::timeout) why = connection.status();
-    if (code == ErrorCode::revoked || patience.interrupts.tripped())
+    if (code == ErrorCode::revoked || patience.interrupts.tripped() || patience.stop.stop_requested())
       return {ErrorCode::revoked, fmt::format("interrupted while waiting for the store at {}", target_.name)};
     if (!may_come_right(code)) return named(code, why.message());
     if (deadline.passed()) return {ErrorCode::timeout, fmt::format("waited {} s for the store at {}: {}", timeout_s, target_.name, why.message())};
@@ -98,7 +98,7 @@ Status StoreClient::connect(const Deadline& deadline, double timeout_s) {
 Result<StoreClient::Connection> StoreClient::reopen(Patience& patience) {
   const Deadline give_up = earlier(patience.deadline, Deadline::in_seconds(reopen_s));
   for (Rests rests;; rests.rest(give_up)) {
-    Patience attempt{give_up, patience.interrupts};
+    Patience attempt{give_up, patience.interrupts, patience.stop};
     auto connection = try_addresses(target_.caller, attempt);
     patience.interrupts = attempt.interrupts;
     if (connection.ok() && (*connection)->welcome().epoch == epoch_) return connection;
@@ -148,7 +148,7 @@ Result<StoreFrame> StoreClient::ask(const std::string& frame, Patience& patience
 Result<std::vector<StoreAnswer>> StoreClient::perform(const std::vector<StoreRequest>& requests, double timeout_s) {
   auto frame = perform_frame(requests);
   if (!frame.ok()) return frame.status();
-  Patience patience{Deadline::in_seconds(timeout_s)};
+  Patience patience{Deadline::in_seconds(timeout_s), {}, target_.stop};
   auto answer = ask(*frame, patience);
   if (!answer.ok() && answer.status().code() == ErrorCode::timeout)
     return named(ErrorCode::timeout, fmt::format("it has not answered for {} s", timeout_s));
@@ -162,7 +162,7 @@ Result<std::vector<std::string>> StoreClient::await_values(const std::vector<std
   const Deadline deadline = Deadline::in_seconds(timeout_s);
   auto frame = await_frame({deadline.at_ns == never_ns ? never_ns : std::max<int64_t>(deadline.remaining_ns(), 0), keys});
   if (!frame.ok()) return frame.status();
-  Patience patience{Deadline::in_seconds(timeout_s + grace_s)};
+  Patience patience{Deadline::in_seconds(timeout_s + grace_s), {}, target_.stop};
   auto answer = ask(*frame, patience);
   if (!answer.ok() && answer.status().code() == ErrorCode::revoked) return interrupted_while_waiting(keys);
   if (!answer.ok() && answer.status().code() == ErrorCode::timeout)

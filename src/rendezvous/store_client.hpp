@@ -22,6 +22,7 @@ struct StoreTarget {
   std::vector<StoreAddress> addresses;
   StoreCaller caller;
   Log log = {};
+  std::stop_token stop = {};  // ends every wait
 };
 
 class StoreClient {

@@ -33,7 +33,7 @@ Status wait_for(int socket, short events, Patience& patience) {
     if (is_silent(socket)) return {ErrorCode::peer_lost, "its machine has not answered for 8 s"};
     const int64_t remaining = patience.deadline.remaining_ns();
     if (remaining <= 0) return {ErrorCode::timeout, "nobody answers"};
-    if (patience.interrupts.tripped()) return {ErrorCode::revoked, "interrupted"};
+    if (patience.interrupts.tripped() || patience.stop.stop_requested()) return {ErrorCode::revoked, "interrupted"};
     pollfd waiting{socket, events, 0};
     const auto milliseconds = static_cast<int>(std::min<int64_t>(remaining / 1'000'000 + 1, 100));
     if (poll(&waiting, 1, milliseconds) > 0) return Status::success();

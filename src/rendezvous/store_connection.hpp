@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,7 @@ namespace unisono {
 struct Patience {
   Deadline deadline;
   InterruptWatch interrupts = {};
+  std::stop_token stop = {};
 };
 
 struct StoreCaller {

@@ -130,6 +130,7 @@ struct StoreServer::Hall : StoreSessions {
   std::mutex mutex;
   std::condition_variable came;
   int users = 0;
+  std::map<uint64_t, int> present;  // those who are known: session → rank
 };
 
 StoreServer::Hall::Hall(StoreServerOptions given) : options(std::move(given)) {
@@ -254,9 +255,9 @@ bool StoreServer::Hall::make_room() {
 void StoreServer::Hall::known(StoreSession& session, const StoreHello& hello) {
   strangers.remove(&session);
   if (is_resting) rest.cancel();
-  if (!hello.is_new_user) return;
   const std::lock_guard lock(mutex);
-  ++users;
+  present[session.id()] = hello.rank;
+  users += hello.is_new_user;
   came.notify_all();
 }
 
@@ -270,6 +271,9 @@ void StoreServer::Hall::ended(StoreSession& session, const Status& why) {
   session.close();
   if (is_resting) rest.cancel();
   say_refused(session, why);
+  const std::lock_guard lock(mutex);
+  present.erase(session.id());
+  came.notify_all();
 }
 
 void StoreServer::Hall::say_refused(const StoreSession& session, const Status& why) {
@@ -323,6 +327,12 @@ StoreServer::~StoreServer() {
 }
 
 const StoreAddress& StoreServer::address() const { return hall_->address; }
+
+void StoreServer::await_left(const Deadline& deadline) {
+  std::unique_lock lock(hall_->mutex);
+  auto nobody_else = [this] { return std::ranges::all_of(hall_->present, [](const auto& one) { return one.second == 0; }); };
+  hall_->came.wait_for(lock, std::chrono::nanoseconds(std::max<int64_t>(deadline.remaining_ns(), 0)), nobody_else);
+}
 
 Status StoreServer::await_users(int count, const Deadline& deadline, double timeout_s) {
   InterruptWatch interrupts;

@@ -34,6 +34,7 @@ class StoreServer {
 
   const StoreAddress& address() const;
   Status await_users(int count, const Deadline& deadline, double timeout_s);  // until so many have connected; the number is for the error
+  void await_left(const Deadline& deadline);  // until nobody is connected but rank 0
 
  private:
   struct Hall;

@@ -82,7 +82,7 @@ Result<std::unique_ptr<distributed::TCPStore::Parts>> TcpStoreMaker::parts(const
     *addresses = {parts->server->address()};
   }
   parts->client = std::make_unique<StoreClient>(
-      StoreTarget{fmt::format("{}:{}", request.host, parts->port), std::move(*addresses), {trust, {.rank = request.rank}}, log});
+      StoreTarget{fmt::format("{}:{}", request.host, parts->port), std::move(*addresses), {trust, {.rank = request.rank}}, log, request.stop});
   RETURN_IF_ERROR(parts->client->connect(deadline, request.options.timeout_s));
   const bool waits = request.options.wait_for_workers && request.options.world_size && parts->server;
   if (waits) RETURN_IF_ERROR(parts->server->await_users(*request.options.world_size, deadline, request.options.timeout_s));
@@ -93,6 +93,10 @@ std::unique_ptr<distributed::TCPStore::Parts> TcpStoreMaker::parts_or_throw(cons
   auto made = parts(request);
   throw_if_error(made.status());
   return std::move(*made);
+}
+
+void TcpStoreMaker::await_left(distributed::TCPStore& store, const Deadline& deadline) {
+  if (store.parts_->server) store.parts_->server->await_left(deadline);
 }
 
 Result<std::shared_ptr<distributed::TCPStore>> TcpStoreMaker::make(const TcpStoreRequest& request) {

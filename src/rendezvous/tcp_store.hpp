@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "rendezvous/store_server.hpp"
@@ -19,14 +20,18 @@ struct TcpStoreRequest {
   StoreCaps caps = {};                      // of the master
   double stranger_s = 5;                    // likewise
   size_t queued_bytes = 64_MiB;             // likewise
+  std::stop_token stop = {};                // ends whatever the client waits for
 };
 
 struct TcpStoreMaker {
   static Result<std::shared_ptr<distributed::TCPStore>> make(const TcpStoreRequest& request);
   static Result<std::unique_ptr<distributed::TCPStore::Parts>> parts(const TcpStoreRequest& request);
   static std::unique_ptr<distributed::TCPStore::Parts> parts_or_throw(const TcpStoreRequest& request);
+  static void await_left(distributed::TCPStore& store, const Deadline& deadline);
 };
 
 inline Result<std::shared_ptr<distributed::TCPStore>> make_tcp_store(const TcpStoreRequest& request) { return TcpStoreMaker::make(request); }
+// At the master: until nobody but rank 0 is connected any more.
+inline void await_left(distributed::TCPStore& store, const Deadline& deadline) { TcpStoreMaker::await_left(store, deadline); }
 
 }  // namespace unisono

@@ -227,3 +227,43 @@ def test_a_rank_that_does_not_come_is_named():
     with pytest.raises(unisono.InitError, match="rank 0"):
         dist.init_process_group(store=store, rank=1, world_size=2, timeout=0.1)
     assert store.calls > 1
+
+
+class PatientStore(DictionaryStore):
+    """Has a wait() of its own, which raises what nobody knows when a key does not come."""
+
+    def __init__(self):
+        super().__init__()
+        self.changed, self.waits = threading.Condition(self.lock), 0
+
+    def set(self, key, value):
+        with self.changed:
+            self.values[key] = value
+            self.changed.notify_all()
+
+    def wait(self, keys, timeout):
+        with self.changed:
+            self.waits += 1
+            if not self.changed.wait_for(lambda: all(key in self.values for key in keys), timeout.total_seconds()):
+                raise LookupError(keys)
+
+
+@pytest.mark.parametrize("kind, seconds, most", [(PatientStore, 2.5, 8), (DictionaryStore, 2.5, 16)])
+def test_waiting_does_not_poll(kind, seconds, most):
+    """Many keys are one question, by the store's own wait() where it has one, otherwise after rests that grow."""
+    theirs = kind()
+    with pytest.raises(unisono.TimeoutError):
+        dist.PrefixStore("part", theirs).wait([f"key {number}" for number in range(50)], seconds)
+    assert theirs.calls + getattr(theirs, "waits", 0) <= most
+    theirs.calls = 0
+    threading.Timer(0.5, lambda: theirs.set("part/key", "value")).start()
+    dist.PrefixStore("part", theirs).wait(["key"], 30)
+    assert theirs.calls + getattr(theirs, "waits", 0) <= most + 12
+
+
+def test_waiting_for_other_ranks_asks_seldom():
+    """Rank 0 of two is alone for three seconds, by a store that other machines could reach."""
+    theirs = PatientStore()
+    with pytest.raises(unisono.InitError, match="missing: 1"):
+        dist.init_process_group(store=theirs, rank=0, world_size=2, timeout=3)
+    assert theirs.calls + theirs.waits < 60  # the first second takes the most

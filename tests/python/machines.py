@@ -1,0 +1,76 @@
+"""Two machines for a test: network and UTS namespaces on one wire, 10.77.0.1 and 10.77.0.2. As tests/support/machines.cpp does it."""
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jobs
+
+ADDRESSES = ("10.77.0.1", "10.77.0.2")
+NAMES = ("one", "two")
+
+
+def cannot_be_made():
+    """Why this machine cannot make any; empty: it can."""
+    if os.geteuid() != 0:
+        return "making network namespaces needs root"
+    if not all(map(shutil.which, ("ip", "nsenter", "unshare"))):
+        return "making network namespaces needs ip (iproute2), nsenter and unshare (util-linux)"
+    tried = subprocess.run(["unshare", "--net", "--uts", "ip", "link", "add", "left", "type", "veth", "peer", "name", "right"],
+                           capture_output=True)
+    return "" if tried.returncode == 0 else "this kernel makes no network namespaces with veth here"
+
+
+class Machines:
+    """Go when this object is closed, with all that was started there."""
+
+    def __init__(self, folder):
+        secret = Path(folder) / "secret"
+        secret.write_text("5" * 64)
+        secret.chmod(0o600)
+        self.secret = str(secret)
+        self.started = []
+        self.holders = [self._hold(name) for name in NAMES]
+        pids = [str(holder.pid) for holder in self.holders]
+        subprocess.run(["ip", "link", "add", "wire", "netns", pids[0], "type", "veth", "peer", "name", "wire", "netns", pids[1]], check=True)
+        for pid, address in zip(pids, ADDRESSES):
+            subprocess.run(["nsenter", "-t", pid, "-n", "sh", "-ec",
+                            f"ip link set lo up; ip addr add {address}/24 dev wire; ip link set wire up"], check=True)
+
+    @staticmethod
+    def _hold(name):
+        holder = subprocess.Popen(["unshare", "--net", "--uts", "sh", "-c", f"hostname {name}; echo; read line"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert holder.stdout.readline() == b"\n"
+        return holder
+
+    def start(self, machine, *line, **variables):
+        """A process there, which finds the secret by its file."""
+        environment = jobs.environment(UNISONO_SECRET_FILE=self.secret, HOME="/nonexistent", **variables)
+        process = subprocess.Popen(["nsenter", "-t", str(self.holders[machine].pid), "-n", "-u", *map(str, line)], env=environment,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        self.started.append(process)
+        return process
+
+    def python(self, machine, *line, **variables):
+        return self.start(machine, sys.executable, *line, **variables)
+
+    def wait(self):
+        """What all that was started has said, as CompletedProcess."""
+        done = []
+        for process in self.started:
+            stdout, stderr = process.communicate(timeout=jobs.MAY_TAKE_S)
+            done.append(subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr))
+        self.started = []
+        return done
+
+    def close(self):
+        for process in self.started:
+            if process.poll() is None:
+                os.killpg(process.pid, 9)
+            process.communicate()
+        for holder in self.holders:
+            holder.stdin.close()
+            holder.stdout.close()
+            holder.wait()
