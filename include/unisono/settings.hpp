@@ -33,11 +33,14 @@ struct Settings {
   int64_t first_call = 1;          // number of a group's first call; the same on all ranks
   std::string store;               // host:port where rank 0 serves the store by which machines meet; otherwise the launcher says
   bool encrypt = false;            // between hosts: all bytes stay in TLS, not only what opens a connection
+  int64_t sockets_per_peer = 1;    // connections to each rank on another host, for each group and use
   std::string pretend_hosts;       // a layout such as "2,2": ranks of one machine that treat each other as if it were so
   std::string test_streams = "rings";  // tests only: what channels between ranks move bytes with
   std::string fault;               // test builds only: "point:hit[:rank]" kills this process there
   std::string job;                 // the job's name, where no launcher gives one
 };
+
+constexpr int most_sockets_per_peer = 16;
 
 struct SettingText {
   std::string variable, value, default_value, sentence;

@@ -62,6 +62,15 @@ Row call_number(std::string_view variable, int64_t Settings::*field, std::string
   return row;
 }
 
+Row few(std::string_view variable, int64_t Settings::*field, std::string_view sentence) {
+  Row row = count(variable, field, sentence);
+  row.wanted = "a whole number from 1 to 16";
+  row.read = [field](Settings& settings, std::string_view text) {
+    return parse(text, settings.*field) && settings.*field >= 1 && settings.*field <= most_sockets_per_peer;
+  };
+  return row;
+}
+
 Row size(std::string_view variable, int64_t Settings::*field, std::string_view sentence) {
   return {variable, "a size such as 64K or 1M", sentence,
           [field](Settings& settings, std::string_view text) {
@@ -120,6 +129,8 @@ const std::vector<Row>& rows() {
       call_number("UNISONO_FIRST_CALL", &Settings::first_call, "the number of a group's first call, to test what happens when numbers wrap"),
       text("UNISONO_STORE", &Settings::store, "host:port of rank 0's machine where ranks of several machines meet, if not where the launcher says"),
       flag("UNISONO_ENCRYPT", &Settings::encrypt, "on: between hosts all bytes stay in TLS; off: connections open in TLS, and data follows in the clear"),
+      few("UNISONO_SOCKETS_PER_PEER", &Settings::sockets_per_peer,
+          "connections between two ranks on different hosts, 1 to 16: more where the network gives one connection less than the wire has"),
       text("UNISONO_PRETEND_HOSTS", &Settings::pretend_hosts,
            "to try programs and tests: which ranks of one machine treat each other as being on one host: 2,2, 2x4 or 0/1/0/1"),
       text("UNISONO_TEST_STREAMS", &Settings::test_streams,

@@ -133,7 +133,12 @@ Result<std::string> World::listen() {
 }
 
 Status World::prepare_sockets(const Address& at) {
-  SocketChoice choice{.listens_at = at, .send_buffer_bytes = streams_.send_buffer_bytes, .me = rank(), .sealed = settings().encrypt, .refused = tell_of_refusals()};
+  SocketChoice choice{.listens_at = at,
+                      .send_buffer_bytes = streams_.send_buffer_bytes,
+                      .me = rank(),
+                      .sealed = settings().encrypt,
+                      .per_peer = static_cast<int>(settings().sockets_per_peer),
+                      .refused = tell_of_refusals()};
   auto trust = trust_for(options_.job, at);
   if (!trust.ok()) return trust.status();
   choice.trust = std::move(*trust);

@@ -168,6 +168,9 @@ Status Sockets::verdict_on(const SocketKey& key) const {
   if (key.group != 0 && !expected_.contains(key.group)) return {ErrorCode::peer_lost, fmt::format("that group is not on rank {} any more", key.to)};
   if (choice_.sealed && !key.sealed)
     return {ErrorCode::init, fmt::format("UNISONO_ENCRYPT is on on rank {} and off on rank {}; give all ranks the same", key.to, key.from)};
+  if (key.group != 0 && key.of != choice_.per_peer)
+    return {ErrorCode::init, fmt::format("UNISONO_SOCKETS_PER_PEER is {} on rank {} and {} on rank {}; give all ranks the same", choice_.per_peer, key.to,
+                                         key.of, key.from)};
   return Status::success();
 }
 
