@@ -22,6 +22,8 @@
 namespace unisono {
 namespace {
 
+// What the kernel takes beyond what it can send at once only grows old there: taken later, it is still in the cache.
+constexpr int most_unsent_bytes = 128 << 10;
 constexpr size_t most_early_guests = 1024, most_strangers = 64;
 
 // Reads away what came, and asks whether the other end's kernel has all that was sent, or never will.
@@ -74,6 +76,7 @@ Status Sockets::listen() {
 void Sockets::prepare(int socket) const {
   const int on = 1, bytes = static_cast<int>(choice_.send_buffer_bytes);
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most_unsent_bytes, sizeof(most_unsent_bytes));
   if (bytes > 0) setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
