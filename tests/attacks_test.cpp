@@ -18,7 +18,7 @@ SocketKey key_to(Rank& to, int from, int rank) { return {to.token(), group, 0, f
 
 // What a stream hears in the end that goes to `there` by way of `via`.
 Status outcome_by(Rank& from, int rank, const SocketKey& key, const Address& via) {
-  SocketStream stream(from.sockets(), {key, {from.token(), group, 0, key.to, rank}, via});
+  SocketStream stream(from.sockets(), {key, {from.token(), group, 0, key.to, rank}, {{via}}});
   const std::byte byte{};
   const Deadline deadline = Deadline::in_seconds(patience_s);
   while (stream.state().ok() && !deadline.passed())
@@ -149,7 +149,7 @@ TEST(Attacks, that_change_a_byte_of_an_opening_are_found_out) {
     Meddler flips(zero.sockets().address(), {.flips_at = at});
     SocketKey sealed = key_to(zero, 1, 0);
     sealed.sealed = 1;
-    SocketStream stream(one.sockets(), {sealed, {one.token(), group, 0, 0, 1}, flips.address()});
+    SocketStream stream(one.sockets(), {sealed, {one.token(), group, 0, 0, 1}, {{flips.address()}}});
     const std::byte byte{};
     const Deadline deadline = Deadline::in_seconds(0.5);  // a changed length makes the other side wait for more
     bool went = false;
@@ -164,7 +164,7 @@ TEST(Attacks, that_change_a_byte_of_a_control_frame_end_that_connection) {
   for (const int64_t at : {1000, 1001, 2500, 5000}) {
     SCOPED_TRACE(at);
     Meddler flips(zero.sockets().address(), {.flips_at = at});
-    SocketStream there(one.sockets(), {key_to(zero, 1, 0), {one.token(), group, 0, 0, 1}, flips.address()});
+    SocketStream there(one.sockets(), {key_to(zero, 1, 0), {one.token(), group, 0, 0, 1}, {{flips.address()}}});
     SocketStream back = stream_between(zero, 0, one, 1);
     const std::vector<std::byte> sent(8000, std::byte{'x'});
     std::vector<std::byte> got(sent.size());
@@ -183,7 +183,7 @@ TEST(Attacks, that_change_a_byte_of_a_control_frame_end_that_connection) {
 TEST(Attacks, that_join_the_end_of_tls_with_what_follows_lose_nothing) {
   Rank zero(0), one(1);
   Meddler gathers(zero.sockets().address(), {.gathers = true});
-  SocketStream there(one.sockets(), {key_to(zero, 1, 0), {one.token(), group, 0, 0, 1}, gathers.address()});
+  SocketStream there(one.sockets(), {key_to(zero, 1, 0), {one.token(), group, 0, 0, 1}, {{gathers.address()}}});
   SocketStream back = stream_between(zero, 0, one, 1);
   expect_bytes_pass(there, back, 3000);
   expect_bytes_pass(back, there, 3000);

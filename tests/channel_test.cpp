@@ -25,12 +25,15 @@ using Bytes = std::vector<std::byte>;
 // Two ranks and the channels between them.
 class Two {
  public:
-  explicit Two(const std::string& streams) : machine_(2) {
-    auto choice = StreamChoice::parse(streams);
+  // "sockets*3": as many connections.
+  explicit Two(const std::string& text) : machine_(2) {
+    const size_t star = text.find('*');
+    auto choice = StreamChoice::parse(text.substr(0, star));
+    const int per_peer = star == text.npos ? 1 : std::stoi(text.substr(star + 1));
     EXPECT_TRUE(choice.ok()) << choice.status().text();
     std::vector<Neighbour> neighbours = machine_.neighbours();
     for (size_t rank = 0; rank < 2; ++rank) {
-      auto sockets = Sockets::open({.send_buffer_bytes = choice->send_buffer_bytes});
+      auto sockets = Sockets::open({.send_buffer_bytes = choice->send_buffer_bytes, .per_peer = per_peer});
       EXPECT_TRUE(sockets.ok()) << sockets.status().text();
       sockets_[rank] = std::move(*sockets);
       neighbours[rank].where.addresses = {sockets_[rank]->address()};
@@ -134,10 +137,10 @@ TEST_P(EveryStream, writes_nothing_into_a_target_that_was_dropped) {
   EXPECT_EQ(target, Bytes(100, std::byte{7}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, EveryStream, ::testing::Values("rings", "sockets", "sockets:4K", "rough:1", "rough:2"), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Of, EveryStream, ::testing::Values("rings", "sockets", "sockets:4K", "sockets:4K*3", "sockets*2", "rough:1", "rough:2"), [](const auto& info) {
   std::string name = info.param;
   for (char& letter : name)
-    if (letter == ':') letter = '_';
+    if (letter == ':' || letter == '*') letter = '_';
   return name;
 });
 

@@ -113,6 +113,17 @@ TEST(Bench, writes_its_rows_as_json) {
   EXPECT_EQ(measured.count("\"wrong\": 0,"), 2u) << measured.rows;
 }
 
+TEST(Bench, goes_through_tcp) {
+  Measured measured = bench("all -n 2 --transport tcp --sizes 64,300K");
+  expect_all_collectives(measured, 2);
+  EXPECT_EQ(measured.count("\"hosts\": \"2x1\""), 21u) << measured.rows;
+  EXPECT_EQ(bench("all_reduce -n 4 --pretend-hosts 2,2 --sizes 64").count("\"hosts\": \"2,2\""), 1u);
+  Outcome both = unisono("bench all_reduce -n 4 --transport tcp --pretend-hosts 2,2");
+  EXPECT_EQ(both.status, 105) << both.output;
+  EXPECT_TRUE(both.says("leave out --transport tcp")) << both.output;
+  EXPECT_TRUE(unisono("bench all_reduce -n 4 --pretend-hosts 2,3").says("--pretend-hosts")) ;
+}
+
 // The bus factors of nccl-tests: three quarters of the data leave each of four ranks, twice in all_reduce.
 TEST(Bench, counts_what_crosses_the_bus) {
   using Factor = std::pair<const char*, double>;

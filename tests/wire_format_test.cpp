@@ -26,10 +26,10 @@ std::string hexadecimal_of(const Value& value) {
 std::span<const std::byte> span_of(const std::string& bytes) { return std::as_bytes(std::span(bytes)); }
 
 TEST(WireFormat, of_a_greeting) {
-  const Greeting greeting{.protocol = 1, .library = "0.1", .key = {.token = 0x0807060504030201, .group = 0x11, .use = 2, .from = 3, .to = 4, .sealed = 1}};
+  const Greeting greeting{.protocol = 1, .library = "0.1", .key = {.token = 0x0807060504030201, .group = 0x11, .use = 2, .from = 3, .to = 4, .sealed = 1, .number = 2, .of = 3}};
   const std::string words = greeting_words(greeting);
-  EXPECT_EQ(hexadecimal(words), "756e69736f6e6f0a" "08030201" "50000000" "01000000" "302e31" + std::string(50, '0') +
-                                    "0102030405060708" "1100000000000000" "02000000" "03000000" "04000000" "01000000");
+  EXPECT_EQ(hexadecimal(words), "756e69736f6e6f0a" "08030201" "58000000" "01000000" "302e31" + std::string(50, '0') +
+                                    "0102030405060708" "1100000000000000" "02000000" "03000000" "04000000" "01000000" "02000000" "03000000");
   auto read = read_greeting(span_of(words));
   ASSERT_TRUE(read.ok()) << read.status().text();
   EXPECT_EQ(read->library, "0.1");
@@ -65,12 +65,14 @@ TEST(WireFormat, of_an_identity) {
 }
 
 TEST(WireFormat, of_a_seat) {
-  EXPECT_EQ((Seat{3, 4711, 0xabc, 0xdef, 2, "10.0.0.1:29500"}.text()), "1 3 4711 abc def 2 10.0.0.1:29500");
-  for (const char* text : {"1 3 4711 abc def 10.0.0.1:29500", "1 0 1 0 0 "}) EXPECT_TRUE(Seat::parse(text)) << text;
-  for (const char* text : {"", "2 3 4711 abc def x", "1 -3 4711 abc def x", "1 3 -4711 abc def x", "1 3 4711 abc", "1 3 4711 abc  x", "1 3 4711 0abc def x",
-                           "1 3 99999999999 abc def x", "1 3 4711 abc def 10.0.0.1\x1b[2J"})
-    EXPECT_FALSE(Seat::parse(text)) << text;
-  EXPECT_FALSE(Seat::parse("1 3 4711 abc def " + std::string(300, '1'))) << "too long";
+  const std::string version = UNISONO_VERSION " ";
+  EXPECT_EQ((Seat{4, 3, 4711, 0xabc, 0xdef, "two", 2, "10.0.0.1:29500"}.text()), version + "4 3 4711 abc def two 2 10.0.0.1:29500");
+  for (const char* text : {"4 3 4711 abc def two 2 10.0.0.1:29500", "1 0 1 0 0 ? 0 "}) EXPECT_TRUE(Seat::parse(version + text)) << text;
+  for (const char* text : {"", "0 3 4711 abc def two 2 x", "4 -3 4711 abc def two 2 x", "4 3 -4711 abc def two 2 x", "4 3 4711 abc", "4 3 4711 abc def  2 x",
+                           "4 3 4711 0abc def two 2 x", "4 3 99999999999 abc def two 2 x", "4 3 4711 abc def t\x1bo 2 x", "4 3 4711 abc def two -2 x",
+                           "4 3 4711 abc def two 2 10.0.0.1\x1b[2J"})
+    EXPECT_FALSE(Seat::parse(version + text)) << text;
+  EXPECT_FALSE(Seat::parse(version + "4 3 4711 abc def two 2 " + std::string(1100, '1'))) << "too long";
   EXPECT_EQ(reason_to_give_up("8 rank 3\n\x1b[2J did not come").message(), "rank 3 ?[2J did not come");
   EXPECT_EQ(reason_to_give_up("18 x").code(), ErrorCode::init);
 }

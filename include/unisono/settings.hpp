@@ -36,11 +36,14 @@ struct Settings {
   std::string advertise;           // addresses that others are told instead of those: "203.0.113.7:20000"
   std::string port_range;          // ports to listen at: "20000-20063"; otherwise any
   bool encrypt = false;            // between hosts: all bytes stay in TLS, not only what opens a connection
+  int64_t sockets_per_peer = 1;    // connections to each rank on another host, for each group and use
   std::string pretend_hosts;       // a layout such as "2,2": ranks of one machine that treat each other as if it were so
   std::string test_streams = "rings";  // tests only: what channels between ranks move bytes with
   std::string fault;               // test builds only: "point:hit[:rank]" kills this process there
   std::string job;                 // the job's name, where no launcher gives one
 };
+
+constexpr int most_sockets_per_peer = 16;
 
 struct SettingText {
   std::string variable, value, default_value, sentence;

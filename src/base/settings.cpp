@@ -62,6 +62,15 @@ Row call_number(std::string_view variable, int64_t Settings::*field, std::string
   return row;
 }
 
+Row few(std::string_view variable, int64_t Settings::*field, std::string_view sentence) {
+  Row row = count(variable, field, sentence);
+  row.wanted = "a whole number from 1 to 16";
+  row.read = [field](Settings& settings, std::string_view text) {
+    return parse(text, settings.*field) && settings.*field >= 1 && settings.*field <= most_sockets_per_peer;
+  };
+  return row;
+}
+
 Row size(std::string_view variable, int64_t Settings::*field, std::string_view sentence) {
   return {variable, "a size such as 64K or 1M", sentence,
           [field](Settings& settings, std::string_view text) {
@@ -125,6 +134,8 @@ const std::vector<Row>& rows() {
            "addresses under which other machines reach this rank, with or without :port, told instead of those that are found (NAT, containers)"),
       text("UNISONO_PORT_RANGE", &Settings::port_range, "ports that ranks listen at, 20000-20063; each rank of a machine takes one"),
       flag("UNISONO_ENCRYPT", &Settings::encrypt, "on: between hosts all bytes stay in TLS; off: connections open in TLS, and data follows in the clear"),
+      few("UNISONO_SOCKETS_PER_PEER", &Settings::sockets_per_peer,
+          "connections between two ranks on different hosts, 1 to 16: more where the network gives one connection less than the wire has"),
       text("UNISONO_PRETEND_HOSTS", &Settings::pretend_hosts,
            "to try programs and tests: which ranks of one machine treat each other as being on one host: 2,2, 2x4 or 0/1/0/1"),
       text("UNISONO_TEST_STREAMS", &Settings::test_streams,

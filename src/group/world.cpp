@@ -163,8 +163,13 @@ Status World::prepare_sockets(std::vector<Address> at, const std::string& job) {
   auto trust = trust_for(job, at.front());
   if (!trust.ok()) return trust.status();
   const bool is_told = !at.front().is_loopback();
-  SocketChoice choice{.listens_at = std::move(at), .send_buffer_bytes = streams_.send_buffer_bytes, .trust = std::move(*trust), .me = rank(),
-                      .sealed = settings().encrypt, .refused = tell_of_refusals()};
+  SocketChoice choice{.listens_at = std::move(at),
+                      .send_buffer_bytes = streams_.send_buffer_bytes,
+                      .trust = std::move(*trust),
+                      .me = rank(),
+                      .sealed = settings().encrypt,
+                      .per_peer = static_cast<int>(settings().sockets_per_peer),
+                      .refused = tell_of_refusals()};
   if (is_told) choice.ports = ports_;
   if (is_told) choice.advertised = advertised_;
   auto sockets = Sockets::open(std::move(choice));

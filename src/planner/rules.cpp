@@ -23,6 +23,7 @@ constexpr std::string_view why_halving = "over links, data of middling size: few
 constexpr std::string_view why_doubling = "over links, little data: fewest rounds";
 constexpr std::string_view why_exact = "over links, in one pass at the owner: the bits do not depend on what travels";
 constexpr std::string_view why_links = "over links, one round, or as few as there are ranks to pass";
+constexpr std::string_view why_message = "over links, between two ranks: one message";
 constexpr std::string_view why_ring = "over links, much data: every link is busy all the time";
 
 // clang-format off
@@ -83,6 +84,7 @@ constexpr Rule rules[] = {
     {broadcast,      combine,     When::crowded, any,  "combine",         why_combine},
     {broadcast,      unlimited,   When::always,  any,  "direct",          why_direct},
     {broadcast,      unlimited,   When::always,  any,  "hierarchy",       why_hosts},
+    {broadcast,      unlimited,   When::always,  2,    "binomial",        why_message},
     {broadcast,      32_KiB,      When::always,  any,  "binomial",        why_doubling},
     {broadcast,      unlimited,   When::always,  any,  "chain",           why_ring},
 

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/legible.hpp"
+#include "unisono/settings.hpp"
 
 namespace unisono {
 namespace {
@@ -25,9 +26,9 @@ struct GreetingWords {
   SocketKey key;
 };
 static_assert(offsetof(GreetingWords, form) == 8 && offsetof(GreetingWords, bytes) == 12 && offsetof(GreetingWords, protocol) == greeting_head_bytes);
-static_assert(offsetof(GreetingWords, library) == 20 && offsetof(GreetingWords, key) == 48 && sizeof(GreetingWords) == 80);
+static_assert(offsetof(GreetingWords, library) == 20 && offsetof(GreetingWords, key) == 48 && sizeof(GreetingWords) == 88);
 static_assert(offsetof(SocketKey, group) == 8 && offsetof(SocketKey, use) == 16 && offsetof(SocketKey, from) == 20 && offsetof(SocketKey, to) == 24 &&
-              offsetof(SocketKey, sealed) == 28 && sizeof(SocketKey) == 32);
+              offsetof(SocketKey, sealed) == 28 && offsetof(SocketKey, number) == 32 && offsetof(SocketKey, of) == 36 && sizeof(SocketKey) == 40);
 static_assert(sizeof(GreetingWords) <= most_greeting_bytes && sizeof(UNISONO_VERSION) <= sizeof(GreetingWords::library));
 
 struct VerdictWords {
@@ -48,7 +49,8 @@ bool ends_with_zeros(std::span<const char> field, size_t text_bytes) {
 }
 
 bool key_can_be(const SocketKey& key) {
-  return key.use >= 0 && key.use < most_uses && key.from >= 0 && key.to >= 0 && key.from != key.to && (key.sealed == 0 || key.sealed == 1);
+  return key.use >= 0 && key.use < most_uses && key.from >= 0 && key.to >= 0 && key.from != key.to && (key.sealed == 0 || key.sealed == 1) &&
+         key.of >= 1 && key.of <= most_sockets_per_peer && key.number >= 0 && key.number < key.of;
 }
 
 }  // namespace

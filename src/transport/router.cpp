@@ -8,6 +8,7 @@
 #include "base/clock.hpp"
 #include "transport/ring_stream.hpp"
 #include "transport/socket_stream.hpp"
+#include "transport/striped_channel.hpp"
 
 namespace unisono {
 namespace {
@@ -53,26 +54,38 @@ Result<StreamChoice> StreamChoice::parse(const std::string& text) {
                                              "rough:7,silent=100,broken=100; correct or unset it", text));
 }
 
-std::unique_ptr<Stream> Router::make_stream(int member) {
+bool Router::leads_through_sockets(int member) const { return !lanes_.is_here(member) || ways_.choice.kind == StreamChoice::Kind::sockets; }
+
+std::unique_ptr<Stream> Router::make_stream(int member, int number, int of) {
   const StreamChoice::Kind kind = ways_.choice.kind;
   std::unique_ptr<Stream> smooth;
-  if (lanes_.is_here(member) && kind != StreamChoice::Kind::sockets)
+  if (!leads_through_sockets(member)) {
     smooth = std::make_unique<RingStream>(lanes_, arena_, use_, member);
-  else
-    smooth = socket_between(*ways_.sockets, lanes_.member(lanes_.me()), lanes_.member(member), {group_, static_cast<int32_t>(use_)});
+  } else {
+    const SocketUse use{.group = group_, .use = static_cast<int32_t>(use_), .number = number, .of = of};
+    smooth = socket_between(*ways_.sockets, lanes_.member(lanes_.me()), lanes_.member(member), use);
+  }
   if (kind != StreamChoice::Kind::rough) return smooth;
   Roughness roughness = ways_.choice.roughness;
-  roughness.seed += static_cast<uint64_t>(1000 * lanes_.me() + 2 * member + static_cast<int>(use_));
+  roughness.seed += static_cast<uint64_t>(1000 * lanes_.me() + 2 * member + static_cast<int>(use_) + 100'000 * number);
   return std::make_unique<RoughStream>(std::move(smooth), roughness, [this] { ring_bell(lanes_.my_head()); });
 }
 
 std::unique_ptr<Stream> socket_between(Sockets& sockets, const Neighbour& me, const Neighbour& other, const SocketUse& use) {
-  const SocketKey mine{.token = other.token, .group = use.group, .use = use.use, .from = me.rank, .to = other.rank, .sealed = use.sealed};
-  const SocketKey theirs{.token = me.token, .group = use.group, .use = use.use, .from = other.rank, .to = me.rank};
+  SocketKey mine{.token = other.token, .group = use.group, .use = use.use, .from = me.rank, .to = other.rank, .sealed = use.sealed};
+  SocketKey theirs{.token = me.token, .group = use.group, .use = use.use, .from = other.rank, .to = me.rank};
+  mine.number = theirs.number = use.number;
+  mine.of = theirs.of = use.of;
   return std::make_unique<SocketStream>(sockets, SocketStream::Ends{mine, theirs, other.where});
 }
 
-std::unique_ptr<Channel> Router::make(int member) { return std::make_unique<StreamChannel>(make_stream(member)); }
+std::unique_ptr<Channel> Router::make(int member) {
+  const int count = leads_through_sockets(member) ? ways_.sockets->per_peer() : 1;
+  if (count == 1) return std::make_unique<StreamChannel>(make_stream(member, 0, 1));
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int number = 0; number < count; ++number) streams.push_back(make_stream(member, number, count));
+  return std::make_unique<StripedChannel>(std::move(streams));
+}
 
 void Router::set() {
   for (auto& channel : channels_)

@@ -38,6 +38,7 @@ struct SocketUse {
   uint64_t group = 0;  // 0: the two processes'
   int32_t use = 0;
   int32_t sealed = 0;  // 1: stays in TLS, where there is trust
+  int32_t number = 0, of = 1;  // of several for the same
 };
 std::unique_ptr<Stream> socket_between(Sockets& sockets, const Neighbour& me, const Neighbour& other, const SocketUse& use);
 
@@ -71,8 +72,9 @@ class Router final : public Alarm {
   std::optional<Loss> unexplained_loss(const std::function<bool(int)>& is_needed);
 
  private:
+  bool leads_through_sockets(int member) const;
   std::unique_ptr<Channel> make(int member);
-  std::unique_ptr<Stream> make_stream(int member);
+  std::unique_ptr<Stream> make_stream(int member, int number, int of);
 
   Lanes& lanes_;
   Arena& arena_;

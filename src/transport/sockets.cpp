@@ -23,6 +23,8 @@
 namespace unisono {
 namespace {
 
+// What the kernel takes beyond what it can send at once only grows old there: taken later, it is still in the cache.
+constexpr int most_unsent_bytes = 128 << 10;
 constexpr size_t most_early_guests = 1024, most_strangers = 64;
 
 // Reads away what came, and asks whether the other end's kernel has all that was sent, or never will.
@@ -101,6 +103,7 @@ std::vector<Address> Sockets::in_order(int rank, std::vector<Address> addresses)
 void Sockets::prepare(int socket) const {
   const int on = 1, bytes = static_cast<int>(choice_.send_buffer_bytes);
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most_unsent_bytes, sizeof(most_unsent_bytes));
   if (bytes > 0) setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
@@ -218,6 +221,9 @@ Status Sockets::verdict_on(const SocketKey& key) const {
   if (key.group != 0 && !expected_.contains(key.group)) return {ErrorCode::peer_lost, fmt::format("that group is not on rank {} any more", key.to)};
   if (choice_.sealed && !key.sealed)
     return {ErrorCode::init, fmt::format("UNISONO_ENCRYPT is on on rank {} and off on rank {}; give all ranks the same", key.to, key.from)};
+  if (key.group != 0 && key.of != choice_.per_peer)
+    return {ErrorCode::init, fmt::format("UNISONO_SOCKETS_PER_PEER is {} on rank {} and {} on rank {}; give all ranks the same", choice_.per_peer, key.to,
+                                         key.of, key.from)};
   return Status::success();
 }
 

@@ -40,6 +40,7 @@ struct SocketChoice {
   std::shared_ptr<const Trust> trust = {};    // null: plain
   int me = 0;                                 // the rank for which connections are accepted
   bool sealed = false;                        // all connections stay in TLS
+  int per_peer = 1;                           // connections for one group and use
   double stranger_s = 5;                      // until one that has not opened its connection goes
   std::function<void(const std::string&)> refused = [](const std::string&) {};  // told why somebody was not let in
 };
@@ -62,6 +63,7 @@ class Sockets {
   std::vector<Address> in_order(int rank, std::vector<Address> addresses);  // that one first
   bool was_tried_by(int rank);  // a trial of that rank's has come
   Wire arrived(const SocketKey& key);  // the connection that was opened for this; empty: not yet
+  int per_peer() const { return choice_.per_peer; }
   bool lacks_descriptors() const { return lacks_descriptors_; }  // for those who wait to be let in
   void know(uint64_t token) { token_ = token; }
   void expect(uint64_t group);  // from now on connections for it may come; always for group 0

@@ -64,9 +64,9 @@ std::string json_of(const BenchRow& row, const BenchOptions& options, double cop
   return fmt::format(
       "{{\"collective\": \"{}\", \"ranks\": {}, \"bytes\": {}, \"count\": {}, \"least_us\": {:.3f}, \"median_us\": {:.3f}, "
       "\"algbw_gbs\": {:.3f}, \"busbw_gbs\": {:.3f}, \"wrong\": {}, \"memcpy_us\": {:.3f}, "
-      "\"fresh\": {}, \"shared\": {}, \"persistent\": {}, \"dialect\": \"{}\"}}",
+      "\"fresh\": {}, \"shared\": {}, \"persistent\": {}, \"dialect\": \"{}\", \"hosts\": \"{}\"}}",
       row.name, options.ranks, row.bytes, row.count, row.least_us, row.median_us, row.algbw, row.busbw, row.wrong,
-      copy_us, options.fresh, options.shared, options.persistent, options.dialect);
+      copy_us, options.fresh, options.shared, options.persistent, options.dialect, options.hosts);
 }
 
 bool write_json(const std::string& path, const std::vector<std::string>& rows) {

@@ -17,6 +17,7 @@ struct BenchOptions {
   bool shared = false;      // buffers are shared tensors
   bool persistent = false;  // calls are prepared once; distributed dialect only
   std::string dialect = "distributed";
+  std::string hosts;        // a layout of pretended hosts; empty: one machine
   int repeats = 7;
   double seconds = 0.15;    // how long one repeat takes, roughly
   std::string json;         // a file for the rows

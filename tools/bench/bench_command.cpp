@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/hosts.hpp"
 #include "base/sizes.hpp"
 #include "tools/bench/bench.hpp"
 #include "tools/show/self.hpp"
@@ -20,17 +21,20 @@ constexpr const char* explanation =
     "  unisono bench all_reduce --ranks 2 --sizes 64,4K,64K,1M,16M,64M --json rows.json\n"
     "  unisono bench all --ranks 4 --fresh\n"
     "  unisono bench send --ranks 2 --shared\n"
+    "  unisono bench all --transport tcp --ranks 2\n"
     "  unisono bench all_reduce --through torch --sizes 64,64K,64M\n"
     "\n"
     "all is every collective. send goes to and fro between ranks 0 and 1, 2 and 3, and so on, all pairs at\n"
     "once; its time is half of a round trip. bytes is the data of one rank (all_reduce, reduce, broadcast,\n"
     "scan, exscan, send) or all pieces together (all_gather, reduce_scatter, scatter, gather, all_to_all).\n"
+    "With --transport tcp every rank is a host of its own: what it sends goes through TCP over the loopback\n"
+    "interface, as between machines. --pretend-hosts 2,2 puts two ranks on each of two.\n"
     "With --shared, ranks get an arena as large as the sizes need unless UNISONO_ARENA is set. Results are\n"
     "checked while timing: `wrong` counts elements, and the command fails unless it is 0. Run it with\n"
     "nothing else on the machine.";
 
 struct Line {
-  std::string collective = "all_reduce", sizes, through = "c++";
+  std::string collective = "all_reduce", sizes, through = "c++", transport = "memory", hosts;
   bool as_rank = false;
   BenchOptions options;
 };
@@ -58,7 +62,7 @@ void check_through(const Line& line) {
     throw CLI::ValidationError(fmt::format("collective {}: --through {} measures one of {}", line.collective, line.through,
                                            fmt::join(through_python, ", ")));
   const BenchOptions& options = line.options;
-  if (options.fresh || options.shared || options.persistent || options.dialect != "distributed")
+  if (options.fresh || options.shared || options.persistent || options.dialect != "distributed" || !options.hosts.empty())
     throw CLI::ValidationError(fmt::format("--through {}: takes a collective, --ranks, --sizes, --repeats, --seconds and --json only",
                                            line.through));
 }
@@ -73,6 +77,17 @@ void check(const BenchOptions& options) {
     if (!kind->collective && options.persistent)
       throw CLI::ValidationError(fmt::format("--persistent: {} cannot be prepared, only collectives can", kind->name));
   }
+}
+
+// The hosts that the ranks are to pretend to be on; empty: they are on this machine.
+std::string hosts_of(const Line& line) {
+  const int ranks = line.options.ranks;
+  if (line.hosts.empty()) return line.transport == "tcp" ? fmt::format("{}x1", ranks) : "";
+  auto hosts = Hosts::parse("--pretend-hosts", line.hosts, ranks);
+  if (!hosts.ok()) throw CLI::ValidationError(hosts.status().message());
+  if (line.transport == "tcp" && hosts->count() < ranks)
+    throw CLI::ValidationError(fmt::format("--pretend-hosts {}: ranks of one host share memory; leave out --transport tcp", line.hosts));
+  return line.hosts;
 }
 
 std::vector<int64_t> sizes_of(const std::string& text) {
@@ -93,6 +108,7 @@ std::vector<std::string> words_of(const Line& line) {
                                     fmt::format("{}", line.options.seconds)};
   if (!line.sizes.empty()) words.insert(words.end(), {"--sizes", line.sizes});
   if (!line.options.json.empty()) words.insert(words.end(), {"--json", line.options.json});
+  if (!line.options.hosts.empty()) words.insert(words.end(), {"--pretend-hosts", line.options.hosts});
   if (line.options.fresh) words.push_back("--fresh");
   if (line.options.shared) words.push_back("--shared");
   if (line.options.persistent) words.push_back("--persistent");
@@ -102,10 +118,13 @@ std::vector<std::string> words_of(const Line& line) {
 // Shared tensors lie in the arena, beside what the library keeps there, which has as much of it as ever. An arena is address
 // space: twice what the two buffers of a rank take costs nothing, and leaves room where others have lain before.
 std::vector<std::string> environment_of(const BenchOptions& options) {
-  if (!options.shared || process_environment().contains("UNISONO_ARENA")) return {};
+  std::vector<std::string> settings;
+  if (!options.hosts.empty()) settings.push_back("UNISONO_PRETEND_HOSTS=" + options.hosts);
+  if (!options.shared || process_environment().contains("UNISONO_ARENA")) return settings;
   const int64_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
   const int64_t buffer = round_up(largest + 4 * options.ranks, 1_MiB);  // sizes that do not divide by the ranks are rounded up
-  return {"UNISONO_ARENA=" + format_size(Settings().arena_bytes + 4 * buffer)};
+  settings.push_back("UNISONO_ARENA=" + format_size(Settings().arena_bytes + 4 * buffer));
+  return settings;
 }
 
 // The interpreter beside this command, as in a virtual environment, or the one that is found by name.
@@ -140,6 +159,9 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   bench->add_option("--dialect", options.dialect, "distributed or comm_func")->check(CLI::IsMember({"distributed", "comm_func"}))->capture_default_str();
   bench->add_option("--through", line->through, "c++; or python, all_reduce beside C++; or torch, beside Gloo: these need the Python package")
       ->check(CLI::IsMember({"c++", "python", "torch"}))->capture_default_str();
+  bench->add_option("--transport", line->transport, "memory; or tcp, as if every rank were on a host of its own")
+      ->check(CLI::IsMember({"memory", "tcp"}))->capture_default_str();
+  bench->add_option("--pretend-hosts", line->hosts, "which ranks share a host, as in `unisono run`: 2,2 or 4x2");
   bench->add_flag("--fresh", options.fresh, "every rank rewrites its input before each call, outside the clock");
   bench->add_flag("--shared", options.shared, "buffers are shared tensors; in the comm_func dialect the inputs");
   bench->add_flag("--persistent", options.persistent, "calls are prepared once and then run; distributed dialect only");
@@ -148,6 +170,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   bench->add_option("--json", options.json, "write the rows to this file as well");
   bench->add_flag(as_rank_flag, line->as_rank)->group("");
   bench->callback([line, &exit_code] {
+    line->options.hosts = hosts_of(*line);
     if (line->through != "c++") {
       check_through(*line);
       exit_code = run_in_python(*line);
