@@ -19,7 +19,7 @@ constexpr FunctionRow of_store[] = {
     {"Store::multi_set", "keys, values", "store_test", sync},
     {"Store::timeout", "", "store_test", local},
     {"Store::set_timeout", "seconds", "store_test", local},
-    {"Store::reach", "", "meeting_test", local},
+    {"Store::reach", "", "meeting_local_test", local},
     {"Store::perform", "requests", "join_store_test", sync},
     {"Store::await_values", "keys, timeout_s", "join_store_test", sync},
     {"HashStore", "", "store_test", local},

@@ -139,7 +139,7 @@ constexpr WantedRow stores[] = {
     {"Store.multi_get", none, "Store::multi_get", none, cpp},
     {"Store.multi_set", none, "Store::multi_set", none, cpp},
     {"Store.timeout, Store.set_timeout", none, "Store::timeout, Store::set_timeout", none, cpp},
-    {none, none, "Store::perform, Store::await_values", none, cpp},
+    {none, none, "Store::reach, Store::perform, Store::await_values", none, cpp},
 };
 
 constexpr WantedRow more[] = {

@@ -2,9 +2,11 @@
 #include "torch_backend/store.hpp"
 
 #include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -82,9 +84,26 @@ Result<std::vector<StoreAnswer>> TorchStore::perform(const std::vector<StoreRequ
   });
 }
 
+// They are asked, after rests that grow with the time for which these keys are awaited, also by calls before this one: a wait of torch's that expires
+// writes warnings into the log, and hears no Ctrl-C.
+bool TorchStore::come_within(const std::vector<std::string>& keys, double timeout_s) {
+  using Clock = std::chrono::steady_clock;
+  using Seconds = std::chrono::duration<double>;
+  constexpr double first_rest_s = 0.001, longest_rest_s = 0.25;
+  const Clock::time_point start = Clock::now();
+  if (awaited_ != keys) since_ = start;
+  awaited_ = keys;
+  while (!store_->check(keys)) {
+    const double left_s = timeout_s - Seconds(Clock::now() - start).count();
+    if (left_s <= 0) return false;
+    std::this_thread::sleep_for(Seconds(std::min(left_s, std::clamp(Seconds(Clock::now() - since_).count() / 4, first_rest_s, longest_rest_s))));
+  }
+  return true;
+}
+
 Result<std::vector<std::string>> TorchStore::await_values(const std::vector<std::string>& keys, double timeout_s) {
   return caught<std::vector<std::string>>([&]() -> Result<std::vector<std::string>> {
-    store_->wait(keys, milliseconds(timeout_s));
+    if (!come_within(keys, timeout_s)) return Status(ErrorCode::timeout, c10::str("waited ", timeout_s, " s for keys of torch's store, \"", keys.front(), "\" among them"));
     std::vector<std::string> values;
     size_t total = 0;
     for (const std::string& key : keys) {

@@ -1,7 +1,10 @@
 // A store of torch's as one of the library's, by which the ranks of a job find each other.
 #pragma once
 
+#include <chrono>
+#include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
 
 #include "unisono/store.hpp"
 
@@ -21,8 +24,11 @@ class TorchStore final : public distributed::Store {
 
  private:
   distributed::StoreAnswer answer(const distributed::StoreRequest& request);
+  bool come_within(const std::vector<std::string>& keys, double timeout_s);
 
   c10::intrusive_ptr<c10d::Store> store_;
+  std::vector<std::string> awaited_;                 // by the last call, and since when; one thread at a time waits
+  std::chrono::steady_clock::time_point since_ = {};
 };
 
 }  // namespace unisono::torch_backend

@@ -6,7 +6,9 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <chrono>
+#include <mutex>
 #include <thread>
 
 #include "python/core/values.hpp"
@@ -20,7 +22,7 @@ using distributed::StoreRequest;
 using Kind = StoreRequest::Kind;
 
 constexpr double slice_s = 1;                    // of waiting, after which signals are heard
-constexpr double first_rest_s = 0.001, longest_rest_s = 1;
+constexpr double first_rest_s = 0.001, longest_rest_s = 0.25;
 constexpr size_t most_bytes = size_t{32} << 20;  // of the values of one call, as of our own TCPStore
 constexpr const char* needed[] = {"set", "get", "add", "check", "compare_set", "delete_key"};
 
@@ -31,6 +33,15 @@ Status status_of(nb::python_error& error) {
     return {ErrorCode::revoked, "this rank was interrupted while it used a store"};
   }
   return {ErrorCode::store_lost, "the store that was given failed: " + type_text(error.value()) + ": " + shown(error.value())};
+}
+
+// torch's stores write warnings into the log whenever a wait of theirs expires: they are asked instead.
+bool can_wait(nb::handle store) {
+  try {
+    return nb::hasattr(store, "wait") && !nb::cast<std::string>(store.type().attr("__module__")).starts_with("torch");
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 // Other machines reach any store but those that are in this process's memory or in a file, also as a part of one that says so.
@@ -49,7 +60,7 @@ distributed::StoreReach reach_of(nb::object store) {
 
 class ForeignStore final : public Store {
  public:
-  explicit ForeignStore(nb::object store) : store_(std::move(store)), reach_(reach_of(store_)), has_wait_(nb::hasattr(store_, "wait")) {}
+  explicit ForeignStore(nb::object store) : store_(std::move(store)), reach_(reach_of(store_)), has_wait_(can_wait(store_)) {}
   ~ForeignStore() override {
     nb::gil_scoped_acquire gil;
     store_ = nb::object();
@@ -71,24 +82,33 @@ class ForeignStore final : public Store {
   distributed::StoreReach reach() const override { return reach_; }
 
   // By its own wait(), a second at a time, since that does not hear Ctrl-C. Where it has none, or one that returns too soon, it is asked
-  // again after rests that grow.
+  // again after rests that grow with the time for which these keys are awaited, also by calls before this one.
   Result<std::vector<std::string>> await_values(const std::vector<std::string>& keys, double timeout_s) override {
-    using Seconds = std::chrono::duration<double>;
-    const auto start = std::chrono::steady_clock::now();
-    auto left_s = [&] { return timeout_s - Seconds(std::chrono::steady_clock::now() - start).count(); };
-    for (double rest_s = first_rest_s;;) {
+    const Clock::time_point start = Clock::now(), first = first_awaited(keys, start);
+    auto left_s = [&] { return timeout_s - Seconds(Clock::now() - start).count(); };
+    while (true) {
       const double before_s = left_s(), wanted_s = std::min(before_s, slice_s);
       Result<bool> there = are_there(keys, wanted_s);
       if (!there.ok()) return there.status();
       if (*there) return values_of(keys);
       if (left_s() <= 0) return missing(keys, timeout_s);
       if (before_s - left_s() > wanted_s / 2) continue;
+      const double rest_s = std::clamp(Seconds(Clock::now() - first).count() / 4, first_rest_s, longest_rest_s);
       std::this_thread::sleep_for(Seconds(std::min(rest_s, left_s())));
-      rest_s = std::min(2 * rest_s, longest_rest_s);
     }
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  using Seconds = std::chrono::duration<double>;
+
+  Clock::time_point first_awaited(const std::vector<std::string>& keys, Clock::time_point now) {
+    std::lock_guard lock(mutex_);
+    if (awaited_ != keys) since_ = now;
+    awaited_ = keys;
+    return since_;
+  }
+
   nb::bytes bytes(const std::string& value) const { return nb::bytes(value.data(), value.size()); }
   nb::object key(const std::string& name) const { return nb::str(name.data(), name.size()); }
   nb::list list(const std::vector<std::string>& names) const {
@@ -173,6 +193,9 @@ class ForeignStore final : public Store {
   nb::object store_;
   distributed::StoreReach reach_;
   bool has_wait_;
+  std::mutex mutex_;  // guards what follows
+  std::vector<std::string> awaited_;
+  Clock::time_point since_;
 };
 
 }  // namespace

@@ -41,7 +41,7 @@ Status store_has_not_answered(const JoinRequest& request) {
 }
 
 // Whether a guest and this process mean the same world.
-Status fits(const JoinMessage& hello, const PeerIdentity& who, const JoinRequest& request, const JoinMessage& mine) {
+Status means_the_same_world(const JoinMessage& hello, const PeerIdentity& who, const JoinRequest& request, const JoinMessage& mine) {
   if (std::string_view(hello.version) != mine.version)
     return {ErrorCode::version, fmt::format("rank {} ({}) speaks {}, rank {} (pid {}) speaks {}; use one version of "
                                             "the library", hello.rank, who.process(), hello.version, request.rank, getpid(), mine.version)};

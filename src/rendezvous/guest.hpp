@@ -24,7 +24,7 @@ struct Guest {
 Status already_running(const JoinRequest& request, const Descriptor& holder);  // somebody else holds the meeting place
 Status unable(const JoinMessage& message, const PeerIdentity& who);
 Status went_away(const Guest& guest);
-Status fits(const JoinMessage& hello, const PeerIdentity& who, const JoinRequest& request, const JoinMessage& mine);  // but for its seat
+Status means_the_same_world(const JoinMessage& hello, const PeerIdentity& who, const JoinRequest& request, const JoinMessage& mine);  // but for its seat
 Status not_all_came(const JoinRequest& request, const std::vector<int>& missing);
 Status store_has_not_answered(const JoinRequest& request);
 Descriptor process_of(const Guest& guest);  // a pidfd; empty where its pid means nothing here

@@ -270,7 +270,7 @@ class Host {
   }
 
   Status check(const JoinMessage& hello, const PeerIdentity& who) const {
-    RETURN_IF_ERROR(fits(hello, who, request_, hello_));
+    RETURN_IF_ERROR(means_the_same_world(hello, who, request_, hello_));
     const Guest* there = seats_[static_cast<size_t>(hello.rank)];
     if (!there && hello.rank != request_.rank) return Status::success();
     return {ErrorCode::init, fmt::format("two processes call themselves rank {}: {} and {}", hello.rank,

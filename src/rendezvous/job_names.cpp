@@ -61,7 +61,7 @@ Result<std::vector<std::string>> await_name(Store& store, const std::string& key
   }
 }
 
-Result<StoreJob> checked(StoreJob job) {
+Result<StoreJob> as_named(StoreJob job) {
   if (is_name(job.name)) return job;
   return Status(ErrorCode::init, fmt::format("the store holds something else than the name of a world, {} bytes, under \"{}\"; who else writes there?",
                                              job.name.size(), name_key(job.generation)));
@@ -105,12 +105,12 @@ Result<StoreJob> job_in_store(Store& store, const StoreMeeting& meeting) {
     auto agreed = ask(store, {.kind = Kind::compare_set, .key = name_key(job.generation), .value = *name});
     if (!agreed.ok()) return agreed.status();
     job.name = agreed->value;
-    return checked(std::move(job));
+    return as_named(std::move(job));
   }
   auto values = await_name(store, name_key(job.generation), meeting.timeout_s);
   if (values.ok()) {
     job.name = values->front();
-    return checked(std::move(job));
+    return as_named(std::move(job));
   }
   if (values.status().code() != ErrorCode::timeout) return values.status();
   return Status(ErrorCode::init, fmt::format("rank {} of {} waited {} s for rank 0 to name world {} of the store; was it "

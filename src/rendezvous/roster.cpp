@@ -15,6 +15,7 @@
 #include "base/all_signals_blocked.hpp"
 #include "base/check.hpp"
 #include "base/descriptor.hpp"
+#include "base/fork.hpp"
 #include "base/interrupt.hpp"
 #include "base/legible.hpp"
 #include "base/shortage.hpp"
@@ -116,6 +117,7 @@ struct Roster::Talk {
   const MeetingStore meeting_;
   const Deadline deadline_;
   const Descriptor news_;
+  const ForkMark fork_mark_;
   std::shared_ptr<distributed::Store> store_;  // the thread's
   double look_s_ = first_look_s;               // likewise
 
@@ -135,7 +137,12 @@ Roster::Roster(MeetingStore store, const Deadline& deadline) : talk_(std::make_s
   thread_ = std::thread([talk = talk_, stop = stop_.get_token()] { talk->run(stop); });
 }
 
+// In a forked child the thread does not exist, and may have held the lock.
 Roster::~Roster() {
+  if (talk_->fork_mark_.forked()) {
+    thread_.detach();
+    return;
+  }
   std::unique_lock lock(talk_->mutex_);
   talk_->stops_ = true;
   talk_->wanted_.notify_one();

@@ -248,7 +248,7 @@ class PatientStore(DictionaryStore):
                 raise LookupError(keys)
 
 
-@pytest.mark.parametrize("kind, seconds, most", [(PatientStore, 2.5, 8), (DictionaryStore, 2.5, 16)])
+@pytest.mark.parametrize("kind, seconds, most", [(PatientStore, 2.5, 8), (DictionaryStore, 2.5, 48)])
 def test_waiting_does_not_poll(kind, seconds, most):
     """Many keys are one question, by the store's own wait() where it has one, otherwise after rests that grow."""
     theirs = kind()

@@ -32,7 +32,7 @@ C10D = ["--rdzv-backend=c10d", "--rdzv-endpoint=10.77.0.1:29400", "--rdzv-id=7"]
 def test_torchrun_trains_as_on_one_machine(two, program, rendezvous):
     """Nothing is set but the secret."""
     for machine, address in enumerate(namespaces.ADDRESSES):
-        own = [f"--node-rank={machine}"] if rendezvous is STATIC else [f"--local-addr={address}"]
+        own = [f"--node-rank={machine}"] if rendezvous is STATIC else [f"--local-addr={address}", f"--rdzv-conf=is_host={machine == 0}"]
         two.python(machine, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=2", *own, *rendezvous, program)
     there = losses(two.wait())
     here = losses([jobs.unisono_run(4, program)])
