@@ -34,7 +34,8 @@ TEST(Settings, are_read_from_their_variables) {
   Settings settings = read({{"UNISONO_TIMEOUT", "2.5"}, {"UNISONO_JOIN_TIMEOUT", "7"}, {"UNISONO_WARN_AFTER", "0"},
                             {"UNISONO_PLAN", "all_reduce=ring"}, {"UNISONO_TILE", "64K"}, {"UNISONO_SPIN_US", "0"}, {"UNISONO_CORES", "3"},
                             {"UNISONO_ARENA", "2G"}, {"UNISONO_IDLE", "1e3"}, {"UNISONO_PEER_READS", "off"}, {"UNISONO_LOG", "debug"},
-                            {"UNISONO_REPRODUCIBLE", "on"},
+                            {"UNISONO_REPRODUCIBLE", "on"}, {"UNISONO_SOCKET_IFNAME", "eth,^docker"}, {"UNISONO_ADVERTISE", "10.0.0.1"},
+                            {"UNISONO_PORT_RANGE", "20000-20063"},
                             {"UNISONO_FAULT", "announced:1"}, {"UNISONO_JOB", "a b"}});
   EXPECT_EQ(settings.timeout_s, 2.5);
   EXPECT_EQ(settings.join_timeout_s, 7);
@@ -48,6 +49,9 @@ TEST(Settings, are_read_from_their_variables) {
   EXPECT_EQ(settings.peer_reads, "off");
   EXPECT_TRUE(settings.reproducible);
   EXPECT_EQ(settings.log, "debug");
+  EXPECT_EQ(settings.socket_ifname, "eth,^docker");
+  EXPECT_EQ(settings.advertise, "10.0.0.1");
+  EXPECT_EQ(settings.port_range, "20000-20063");
   EXPECT_EQ(settings.fault, "announced:1");
   EXPECT_EQ(settings.job, "a b");
 }

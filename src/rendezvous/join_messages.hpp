@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstddef>
 #include <cstring>
 #include <span>
 #include <string>
@@ -40,9 +41,9 @@ struct JoinMessage {
   uint64_t hosts = 0;  // hello: hash of the layout of pretended hosts, whose text is said
   uint64_t probe = 0;  // hello, member: what the arena must read back
   uint32_t out_of_reach = 0, waits_for_us = 0;  // member: see Whereabouts
-  char addresses[640] = {};  // hello, listening, member: of its sockets
+  char addresses[400] = {};  // hello, listening, member: of its sockets; as long as most_addresses may be
   char version[16] = UNISONO_VERSION;
-  char text[1024] = {};
+  char text[1024] = {};      // last: of it, only what is said is sent
 
   void say(std::string_view message) {
     size_t length = std::min(message.size(), sizeof(text) - 1);
@@ -59,8 +60,11 @@ struct JoinMessage {
   }
 };
 
+inline constexpr size_t least_join_bytes = offsetof(JoinMessage, text);
+
 inline Status send(const Descriptor& socket, const JoinMessage& message, std::span<const int> descriptors, const Deadline& deadline) {
-  return send_message(socket, {std::as_bytes(std::span(&message, 1)), descriptors}, deadline);
+  const size_t bytes = least_join_bytes + strnlen(message.text, sizeof(message.text));
+  return send_message(socket, {std::as_bytes(std::span(&message, 1)).first(bytes), descriptors}, deadline);
 }
 // To somebody who need not hear it: nobody is waited for, and whether it arrives is not asked.
 inline void mention(const Descriptor& socket, const JoinMessage& message) {
@@ -79,7 +83,7 @@ inline Result<JoinReceived> receive(const Descriptor& socket) {
   auto received = receive_message(socket, std::as_writable_bytes(std::span(&result.message, 1)));
   if (!received.ok()) return received.status();
   if (received->bytes == 0) return Status(ErrorCode::peer_lost, "the connection was closed");
-  if (received->bytes != sizeof(JoinMessage) || result.message.magic != JoinMessage{}.magic)
+  if (received->bytes < least_join_bytes || received->bytes > sizeof(JoinMessage) || result.message.magic != JoinMessage{}.magic)
     return Status(ErrorCode::protocol, "a message that no rank of ours sends");
   result.message.text[sizeof(result.message.text) - 1] = 0;
   result.message.version[sizeof(result.message.version) - 1] = 0;
