@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <charconv>
 
@@ -82,7 +83,7 @@ void Roster::await(const std::string& round, int count) {
   awaited_.clear();
   for (int number = 0; number < count; ++number) awaited_.push_back(key(round, number));
   uint64_t unread = 0;
-  static_cast<void>(!read(news_.number(), &unread, sizeof(unread)));
+  static_cast<void>(!::read(news_.number(), &unread, sizeof(unread)));
   wanted_.notify_one();
 }
 
@@ -109,7 +110,7 @@ void Roster::tell(Status status, std::optional<std::vector<std::string>> found) 
   if (found) found_ = std::move(found);
   if (state_.ok()) state_ = std::move(status);
   constexpr uint64_t one = 1;
-  static_cast<void>(!write(news_.number(), &one, sizeof(one)));
+  static_cast<void>(!::write(news_.number(), &one, sizeof(one)));
 }
 
 // What is to be entered goes before the next wait, and also when the agent is done: it may have given up.
