@@ -191,8 +191,13 @@ class Haggler {
  public:
   Haggler(int socket, Tls::Role role, const std::shared_ptr<const Trust>& trust, TlsEnds ends)
       : trust_(trust), identity_(Identity{trust->job_id(), ends}.text()), context_(SSL_CTX_new(TLS_method()), SSL_CTX_free), ssl_(nullptr, SSL_free), socket_(socket), role_(role) {
-    SSL_CTX_set_psk_client_callback(context_.get(), show_old);
-    SSL_CTX_set_psk_server_callback(context_.get(), find_old);
+    SSL_CTX_set_psk_client_callback(context_.get(), [](SSL* ssl, const char*, char* identity, unsigned most, unsigned char* key, unsigned bytes) {
+      const std::string& text = of(ssl).identity_;
+      if (text.size() >= most) return 0u;
+      std::strcpy(identity, text.c_str());
+      return give_key(ssl, key, bytes);
+    });
+    SSL_CTX_set_psk_server_callback(context_.get(), [](SSL* ssl, const char*, unsigned char* key, unsigned bytes) { return give_key(ssl, key, bytes); });
     SSL_CTX_set_psk_use_session_callback(context_.get(), show_new);
   }
   SSL_CTX* context() { return context_.get(); }
@@ -213,13 +218,6 @@ class Haggler {
     std::copy(ours.begin(), ours.end(), key);
     return static_cast<unsigned>(ours.size());
   }
-  static unsigned show_old(SSL* ssl, const char*, char* identity, unsigned most, unsigned char* key, unsigned bytes) {
-    const std::string& text = of(ssl).identity_;
-    if (text.size() >= most) return 0;
-    std::strcpy(identity, text.c_str());
-    return give_key(ssl, key, bytes);
-  }
-  static unsigned find_old(SSL* ssl, const char*, unsigned char* key, unsigned bytes) { return give_key(ssl, key, bytes); }
   static int show_new(SSL* ssl, const EVP_MD*, const unsigned char** identity, size_t* bytes, SSL_SESSION** session) {
     Haggler& me = of(ssl);
     const unsigned char wanted[] = {static_cast<unsigned char>(me.suite >> 8), static_cast<unsigned char>(me.suite)};

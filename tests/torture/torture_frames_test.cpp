@@ -49,6 +49,11 @@ Notice random_notice(Dice& dice) {
 }
 
 void mutate(Dice& dice, Notice& notice) {
+  if (notice.head.kind == NoticeHead::Kind::entry && dice.chance(30)) {  // its place on the board
+    const uint64_t place = dice.one_of<uint64_t>({board_entries, UINT32_MAX, uint64_t{1} << 40, UINT64_MAX});
+    std::memcpy(notice.body.data(), &place, sizeof(place));
+    return;
+  }
   if (dice.chance(50)) {
     const std::string head = mutated_in_place(dice, bytes_of(notice.head));
     std::memcpy(static_cast<void*>(&notice.head), head.data(), sizeof(notice.head));
@@ -159,10 +164,12 @@ class WireLetter : public Letter {
 };
 
 Frame random_mail_frame(Dice& dice, int64_t letter_bytes) {
-  const Frame::Kind kind = dice.chance(50) ? letter_bytes <= eager_bytes ? Frame::Kind::message : Frame::Kind::offer : static_cast<Frame::Kind>(dice.below(7));
-  Frame frame{.kind = kind, .dtype = dice.chance(90) ? DType::uint8 : DType::float64, .tag = dice.between(0, 1),
-              .bytes = letter_bytes, .sequence = static_cast<uint64_t>(dice.between(1, 3))};
-  if (frame.kind == Frame::Kind::data) frame.bytes = dice.below(letter_bytes + 1);
+  const bool is_long = letter_bytes > eager_bytes;
+  const Frame::Kind likely = !is_long ? Frame::Kind::message : dice.chance(50) ? Frame::Kind::offer : Frame::Kind::data;
+  const Frame::Kind kind = dice.chance(70) ? likely : static_cast<Frame::Kind>(dice.below(7));
+  Frame frame{.kind = kind, .dtype = dice.chance(90) ? DType::uint8 : DType::float64, .tag = dice.chance(80) ? 0 : 1,
+              .bytes = letter_bytes, .sequence = dice.chance(80) ? 1u : 2u};
+  if (frame.kind == Frame::Kind::data) frame.bytes = dice.below(most_data_in_a_frame + 1);
   if (frame.kind == Frame::Kind::credit) frame.bytes = dice.below(credit_bytes);
   if (dice.chance(20)) {
     const std::string bytes = mutated_in_place(dice, bytes_of(frame));
@@ -188,7 +195,7 @@ int64_t take_letters(uint64_t seed) {
     Envelope envelope;
     envelope.kind = letters.empty() ? Envelope::Kind::send : Envelope::Kind::receive;
     envelope.peer = 0;
-    envelope.tag = dice.between(0, 1);
+    envelope.tag = dice.chance(80) ? 0 : 1;
     letters.push_back(std::make_unique<WireLetter>(envelope, place));
     mail.enter(*letters.back());
     mail.post(*letters.back());
@@ -199,8 +206,11 @@ int64_t take_letters(uint64_t seed) {
     const bool carries = frame.kind == Frame::Kind::message || frame.kind == Frame::Kind::data;
     std::string said = bytes_of(frame) + (carries ? random_bytes(dice, std::clamp<int64_t>(frame.bytes, 0, 70'000)) : "");
     in_pieces(dice, said, [&](std::string_view piece) {
-      stream.write(std::as_bytes(std::span(piece)), {});
-      mail.turn();
+      for (auto rest = std::as_bytes(std::span(piece)); !rest.empty() && mail.failure().ok();) {
+        const int64_t written = stream.write(rest, {});
+        if (!mail.turn() && written == 0) return;
+        rest = rest.subspan(static_cast<size_t>(written));
+      }
     });
   }
   EXPECT_TRUE(mail.failure().ok() || mail.failure().code() == ErrorCode::protocol) << mail.failure().text();

@@ -66,7 +66,7 @@ int64_t read_one_verdict(uint64_t seed) {
 
 int64_t read_one_seat(uint64_t seed) {
   Dice dice(seed);
-  const Seat seat{dice.between(0, 9), dice.between(1, 99999), dice.seed(), dice.seed(), dice.chance(50) ? "10.0.0.1:29500" : ""};
+  const Seat seat{dice.between(-1, 9), dice.between(-1, 99999), dice.seed(), dice.seed(), dice.chance(50) ? "10.0.0.1:29500" : ""};
   const std::string text = maybe_mutated(dice, seat.text());
   if (const auto read = Seat::parse(text)) {
     EXPECT_EQ(read->text(), text);
