@@ -23,6 +23,8 @@ namespace unisono {
 namespace {
 
 constexpr size_t most_early_guests = 1024, most_strangers = 64;
+constexpr int most_at_once = 64;  // in a flood members are heard between strangers
+constexpr double rest_without_descriptors_s = 0.1;
 
 // Reads away what came, and asks whether the other end's kernel has all that was sent, or never will.
 bool all_is_there(int socket) {
@@ -87,7 +89,7 @@ std::unique_ptr<Opening> Sockets::connect(const Address& to, SocketKey key) cons
 }
 
 void Sockets::let_in() {
-  while (guests_.size() < most_early_guests) {
+  for (int count = 0; count < most_at_once && guests_.size() < most_early_guests; ++count) {
     Descriptor socket(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     lacks_descriptors_ = !socket && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS);
     if (!socket) return;
@@ -199,13 +201,22 @@ bool Sockets::look_after_left() {
   std::lock_guard lock(mutex_);
   left_.remove_if([](const Left& left) { return left.close_by.passed() || all_is_there(left.socket.number()); });
   if (!choice_.trust) return !left_.empty();
+  if (listens_again_.passed()) {
+    listens_again_ = {};
+    arm(listener_.number(), readable);
+  }
   guests_.remove_if([](const Guest& guest) { return !guest.opening.is_open() && guest.open_by.passed(); });
-  return !left_.empty() || std::ranges::any_of(guests_, [](const Guest& guest) { return !guest.opening.is_open(); });
+  return !left_.empty() || listens_again_.at_ns != never_ns || std::ranges::any_of(guests_, [](const Guest& guest) { return !guest.opening.is_open(); });
 }
 
-// Nothing announces that the last byte was acknowledged.
+// Nothing announces that the last byte was acknowledged. Strangers are not waited for.
 void Sockets::finish_left() {
   constexpr int look_again_ms = 1;
+  {
+    std::lock_guard lock(mutex_);
+    guests_.clear();
+    listens_again_ = {};
+  }
   while (look_after_left()) poll(nullptr, 0, look_again_ms);
 }
 
@@ -228,7 +239,10 @@ void Sockets::rang() {
   if (!choice_.trust) return;
   std::lock_guard lock(mutex_);
   welcome();
-  arm(listener_.number(), readable);
+  if (lacks_descriptors_)
+    listens_again_ = Deadline::in_seconds(rest_without_descriptors_s);  // whoever knocks still does, and would wake this thread again at once
+  else
+    arm(listener_.number(), readable);
 }
 
 void Sockets::close_in_child() {

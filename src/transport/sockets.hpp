@@ -95,6 +95,7 @@ class Sockets {
   std::list<Guest> guests_;
   std::list<Left> left_;
   std::set<uint64_t> expected_;
+  Deadline listens_again_;  // where descriptors are lacking: until then nobody is let in
   std::atomic<bool> lacks_descriptors_{false};
   bool is_in_child_ = false;
 };
