@@ -152,10 +152,11 @@ Wire Sockets::arrived(const SocketKey& key) {
     static_cast<void>(!write(others_.number(), &one, sizeof(one)));  // full: it is readable
   }
   for (auto guest = guests_.begin(); guest != guests_.end(); ++guest) {
-    if (!guest->opening.is_open()) continue;
     SocketKey theirs = guest->opening.key();
     theirs.sealed = key.sealed;  // that is the connector's to say
     if (theirs != key) continue;
+    guest->opening.turn();  // the rest of its opening, and bytes behind it, may be here before the control thread has looked
+    if (!guest->opening.is_open()) continue;
     Wire wire = guest->opening.take();
     guests_.erase(guest);
     return wire;
