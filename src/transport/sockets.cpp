@@ -23,8 +23,8 @@ namespace unisono {
 namespace {
 
 constexpr size_t most_early_guests = 1024, most_strangers = 64;
-constexpr int most_at_once = 64;  // in a flood members are heard between strangers
-constexpr double rest_without_descriptors_s = 0.1;
+constexpr int most_let_in_at_once = 64;  // in a flood members are heard between strangers
+constexpr double listener_rests_s = 0.1;
 
 // Reads away what came, and asks whether the other end's kernel has all that was sent, or never will.
 bool all_is_there(int socket) {
@@ -89,7 +89,7 @@ std::unique_ptr<Opening> Sockets::connect(const Address& to, SocketKey key) cons
 }
 
 void Sockets::let_in() {
-  for (int count = 0; count < most_at_once && guests_.size() < most_early_guests; ++count) {
+  for (int count = 0; count < most_let_in_at_once && guests_.size() < most_early_guests; ++count) {
     Descriptor socket(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     lacks_descriptors_ = !socket && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS);
     if (!socket) return;
@@ -241,7 +241,7 @@ void Sockets::rang() {
   std::lock_guard lock(mutex_);
   welcome();
   if (lacks_descriptors_)
-    listens_again_ = Deadline::in_seconds(rest_without_descriptors_s);  // whoever knocks still does, and would wake this thread again at once
+    listens_again_ = Deadline::in_seconds(listener_rests_s);  // whoever knocks still does, and would wake this thread again at once
   else
     arm(listener_.number(), readable);
 }
