@@ -96,8 +96,19 @@ void expect_late_call_numbers() {
   ADD_FAILURE() << "the library has no setting UNISONO_FIRST_CALL";
 }
 
-void expect_pretended_hosts() {
+void expect_several_hosts() {
   for_each_world(ranks(2).with(Kind::threads), [](TestWorld& world) { EXPECT_FALSE(world.world().hosts().one()); });
+}
+
+// Each rank has its machine's name, and what listens there is seen by the kernel of that machine alone.
+void expect_machines() {
+  expect_several_hosts();
+  for_each_world(ranks(2), [](TestWorld& world) {
+    char name[64] = "";
+    EXPECT_EQ(gethostname(name, sizeof(name)), 0);
+    EXPECT_EQ(std::string(name), world.rank() == 0 ? "one" : "two");
+    EXPECT_EQ(world.world().options().launcher, "env://");
+  });
 }
 
 TEST(Mode, is_in_force) {
@@ -105,7 +116,8 @@ TEST(Mode, is_in_force) {
       {'a', expect_an_ordinary_user},       {'b', expect_few_descriptors},        {'c', expect_no_reading_of_memory},
       {'d', expect_closed_streams},         {'e', expect_core_dumps},             {'f', expect_ignored_signals},
       {'g', expect_a_pid_namespace_a_rank}, {'h', expect_a_small_address_space},  {'i', expect_a_small_memory_cgroup},
-      {'j', expect_hostile_neighbours},     {'k', expect_late_call_numbers},        {'l', expect_pretended_hosts}};
+      {'j', expect_hostile_neighbours},     {'k', expect_late_call_numbers},        {'l', expect_several_hosts},
+      {'m', expect_machines}};
   const std::string mode = rough_mode();
   if (mode.empty()) GTEST_SKIP() << "no mode: UNISONO_TEST_ROUGH is not set";
   ASSERT_TRUE(checks.contains(mode.front())) << mode;

@@ -85,6 +85,7 @@ class ManyRanks : public ::testing::TestWithParam<int> {};
 // be too many, and then rank 0 says so; the others wait for it in vain.
 TEST_P(ManyRanks, of_an_ordinary_user_join_within_the_deadline) {
   if (in_rough_mode('i')) GTEST_SKIP() << "so many processes take more than 64 MiB by themselves";
+  if (in_rough_mode('m')) GTEST_SKIP() << "an ordinary user cannot enter a machine";
   WorldChoice choice{.size = GetParam()};
   const bool must_work = most_descriptors() >= 1024 || choice.size <= 32;
   choice.settings.arena_bytes = 16_MiB;

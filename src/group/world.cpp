@@ -114,7 +114,7 @@ Status World::prepare() {
 
 // Who knocks and is not let in makes a line in the log now and then, however many they are.
 std::function<void(const std::string&)> World::tell_of_refusals() const {
-  constexpr double quiet_s = 10;
+  constexpr double quiet_s = 60;
   return [log = log_, quiet = Deadline{0}, unsaid = 0](const std::string& why) mutable {
     if (!quiet.passed()) {
       ++unsaid;

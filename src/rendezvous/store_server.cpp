@@ -40,7 +40,7 @@ constexpr size_t most_strangers = 64;
 constexpr int accepted_at_once = 64;
 constexpr int64_t undisturbed_ns = 1'000'000'000;  // of a stranger that names this job: time enough to shake hands
 constexpr int64_t look_again_ns = 50'000'000;
-constexpr int64_t between_lines_ns = 10'000'000'000;
+constexpr int64_t between_lines_ns = 60'000'000'000;
 
 Status cannot_listen(const StoreAddress& address, const char* what) {
   const int error = errno;
@@ -76,7 +76,7 @@ class StandardDescriptorsTaken {
   int count_ = 0;
 };
 
-// One line at once, and then at most one in ten seconds, however many there are to write.
+// One line at once, and then at most one a minute, however many there are to write.
 class RareLine {
  public:
   void write(const Log& log, const std::string& text) {

@@ -63,12 +63,21 @@ std::unique_ptr<Stream> Router::make_stream(int member, int number, int of) {
     smooth = std::make_unique<RingStream>(lanes_, arena_, use_, member);
   } else {
     const SocketUse use{.group = group_, .use = static_cast<int32_t>(use_), .number = number, .of = of};
-    smooth = socket_between(*ways_.sockets, lanes_.member(lanes_.me()), lanes_.member(member), use);
+    Neighbour other = lanes_.member(member);
+    if (use_ == LinkUse::steps) other.where = with_one_connector(std::move(other.where), lanes_.me() < member);
+    smooth = socket_between(*ways_.sockets, lanes_.member(lanes_.me()), other, use);
   }
   if (kind != StreamChoice::Kind::rough) return smooth;
   Roughness roughness = ways_.choice.roughness;
   roughness.seed += static_cast<uint64_t>(1000 * lanes_.me() + 2 * member + static_cast<int>(use_) + 100'000 * number);
   return std::make_unique<RoughStream>(std::move(smooth), roughness, [this] { ring_bell(lanes_.my_head()); });
+}
+
+Whereabouts with_one_connector(Whereabouts there, bool is_lower) {
+  if (there.out_of_reach || there.waits_for_us) return there;
+  there.waits_for_us = is_lower;
+  there.out_of_reach = !is_lower;
+  return there;
 }
 
 std::unique_ptr<Stream> socket_between(Sockets& sockets, const Neighbour& me, const Neighbour& other, const SocketUse& use) {

@@ -41,6 +41,9 @@ struct SocketUse {
   int32_t number = 0, of = 1;  // of several for the same
 };
 std::unique_ptr<Stream> socket_between(Sockets& sockets, const Neighbour& me, const Neighbour& other, const SocketUse& use);
+// Of two ranks that both come to use a connection the lower opens it, unless only the other can: where each opened one there would be two, and the
+// kernels would acknowledge by packets of their own what data of the other direction acknowledges for nothing.
+Whereabouts with_one_connector(Whereabouts there, bool is_lower);
 
 class Router final : public Alarm {
  public:

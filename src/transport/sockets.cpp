@@ -26,6 +26,8 @@ namespace {
 // What the kernel takes beyond what it can send at once only grows old there: taken later, it is still in the cache.
 constexpr int most_unsent_bytes = 128 << 10;
 constexpr size_t most_early_guests = 1024, most_strangers = 64;
+constexpr int most_let_in_at_once = 64;  // in a flood members are heard between strangers
+constexpr double listener_rests_s = 0.1;
 
 // Reads away what came, and asks whether the other end's kernel has all that was sent, or never will.
 bool all_is_there(int socket) {
@@ -127,7 +129,7 @@ void Sockets::let_in() {
 }
 
 void Sockets::let_in_at(const Listener& listener) {
-  while (guests_.size() < most_early_guests) {
+  for (int count = 0; count < most_let_in_at_once && guests_.size() < most_early_guests; ++count) {
     Descriptor socket(accept4(listener.socket.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) lacks_descriptors_ = true;
     if (!socket) return;
@@ -203,10 +205,11 @@ Wire Sockets::arrived(const SocketKey& key) {
     static_cast<void>(!write(others_.number(), &one, sizeof(one)));  // full: it is readable
   }
   for (auto guest = guests_.begin(); guest != guests_.end(); ++guest) {
-    if (!guest->opening.is_open()) continue;
     SocketKey theirs = guest->opening.key();
     theirs.sealed = key.sealed;  // that is the connector's to say
     if (theirs != key) continue;
+    guest->opening.turn();  // the rest of its opening, and bytes behind it, may be here before the control thread has looked
+    if (!guest->opening.is_open()) continue;
     Wire wire = guest->opening.take();
     guests_.erase(guest);
     return wire;
@@ -255,13 +258,22 @@ bool Sockets::look_after_left() {
   std::lock_guard lock(mutex_);
   left_.remove_if([](const Left& left) { return left.close_by.passed() || all_is_there(left.socket.number()); });
   if (!choice_.trust) return !left_.empty();
+  if (listens_again_.passed()) {
+    listens_again_ = {};
+    for (const Listener& listener : listeners_) arm(listener.socket.number(), readable);
+  }
   guests_.remove_if([](const Guest& guest) { return !guest.opening.is_open() && guest.open_by.passed(); });
-  return !left_.empty() || std::ranges::any_of(guests_, [](const Guest& guest) { return !guest.opening.is_open(); });
+  return !left_.empty() || listens_again_.at_ns != never_ns || std::ranges::any_of(guests_, [](const Guest& guest) { return !guest.opening.is_open(); });
 }
 
-// Nothing announces that the last byte was acknowledged.
+// Nothing announces that the last byte was acknowledged. Strangers are not waited for.
 void Sockets::finish_left() {
   constexpr int look_again_ms = 1;
+  {
+    std::lock_guard lock(mutex_);
+    guests_.clear();
+    listens_again_ = {};
+  }
   while (look_after_left()) poll(nullptr, 0, look_again_ms);
 }
 
@@ -285,7 +297,10 @@ void Sockets::rang() {
   if (read(timer_.number(), &count, sizeof(count)) > 0) wakes_at_ns_ = never_ns;
   if (!choice_.trust) return;
   welcome();
-  for (const Listener& listener : listeners_) arm(listener.socket.number(), readable);
+  if (lacks_descriptors_)
+    listens_again_ = Deadline::in_seconds(listener_rests_s);  // whoever knocks still does, and would wake this thread again at once
+  else
+    for (const Listener& listener : listeners_) arm(listener.socket.number(), readable);
 }
 
 void Sockets::close_in_child() {

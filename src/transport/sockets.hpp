@@ -117,6 +117,7 @@ class Sockets {
   std::set<uint64_t> expected_;
   std::map<int, Address> worked_;  // by rank
   std::set<int> tried_by_;
+  Deadline listens_again_;  // where descriptors are lacking: until then nobody is let in
   std::atomic<bool> lacks_descriptors_{false};
   bool is_in_child_ = false;
 };

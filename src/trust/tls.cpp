@@ -183,11 +183,14 @@ bool Tls::shake_hands() {
   return state_.ok();
 }
 
+// OpenSSL takes it for an error if less is offered again than a record of what could not be sent.
 int64_t Tls::write(std::span<const std::byte> bytes) {
-  if (!state_.ok() || bytes.empty()) return 0;
+  if (!state_.ok() || bytes.empty() || bytes.size() < unsent_bytes_) return 0;
   ERR_clear_error();
   const int result = SSL_write(ssl_.get(), bytes.data(), static_cast<int>(std::min<size_t>(bytes.size(), INT_MAX)));
-  return settle(result, "sending") ? result : 0;
+  const bool went = settle(result, "sending");
+  unsent_bytes_ = went ? 0 : std::min<size_t>(bytes.size(), SSL3_RT_MAX_PLAIN_LENGTH);
+  return went ? result : 0;
 }
 
 int64_t Tls::read(std::span<std::byte> target) {

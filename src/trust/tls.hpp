@@ -31,7 +31,7 @@ class Tls {
   ~Tls();
 
   bool shake_hands();  // as far as it goes now; true: done
-  int64_t write(std::span<const std::byte> bytes);  // how much went; what did not go is offered again, unchanged
+  int64_t write(std::span<const std::byte> bytes);  // how much went; what did not go is offered again, and less of it at first goes nowhere
   int64_t read(std::span<std::byte> target);        // how much came
   bool leave();                                     // as far as it goes now; true: what follows is plain
   bool holds_bytes() const;                         // read from the socket, and not yet from here
@@ -57,6 +57,7 @@ class Tls {
   int socket_;
   int64_t received_bytes_ = 0;  // until hands were shaken
   std::unique_ptr<ssl_st, Free> ssl_;
+  size_t unsent_bytes_ = 0;  // in a record that the socket did not take
   bool wants_to_write_ = false, ended_ = false, said_end_ = false;
   Status state_;
 };

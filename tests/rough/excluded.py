@@ -71,8 +71,10 @@ BETWEEN_HOSTS = (
     ("user_reduction_test", "UserReduction.that_*", USABLE),
     ("waiting_test", "Waiting.no_wake_up_is_lost_between_crowded_ranks", ONE_HOST),
 )
+# Of several rows for one test and mode the last counts.
 ROWS = (
-    *(row("^l-", *each) for each in BETWEEN_HOSTS),
+    *(row("^[lm]-", *each) for each in BETWEEN_HOSTS),
+    *(row("^m-", test, "", "makes machines itself") for test in ("machines_kills_test", "machines_strangers_test", "machines_test", "machines_wires_test")),
     row("^[cg]", "peer_reads_test", "PeerReads.that_are_refused_on_one_rank_or_all_are_done_without:PeerReads.that_are_refused_later_break_*",
         "begins with ranks that may read each other's memory"),
     row("^[cg]", "surprise_test", "Surprise.memory_of_a_peer_that_cannot_be_read_breaks_the_group_and_says_why", NO_READS),

@@ -6,6 +6,7 @@ something around it (a cgroup, neighbours) that is taken away again afterwards.
 import contextlib
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -109,6 +110,17 @@ def hostile_neighbours():
             neighbour.wait()
 
 
+def no_machines():
+    if missing := [name for name in ("ip", "nsenter") if not shutil.which(name)]:
+        return f"needs {' and '.join(missing)} (iproute2, util-linux)"
+    return need_root() or system.cannot_unshare(system.CLONE_NEWNET)
+
+
+def machines(name, sentence, layout, short=False, **more):
+    """Every world on several machines, which the test makes: tests/support/machine_mode.hpp."""
+    return Mode(name, sentence, environment={"UNISONO_TEST_MACHINES": layout, "UNISONO_SECRET": SECRET, **more}, cannot=no_machines, short=short)
+
+
 # Of d and g the test itself takes care, for each rank that it starts: tests/support/rank_process.cpp.
 MODES = {mode.name: mode for mode in (
     Mode("a", "as an ordinary user", become_nobody, cannot=need_root, short=True),
@@ -134,4 +146,12 @@ MODES = {mode.name: mode for mode in (
     Mode("l-encrypted", "on two pretended hosts, all bytes in TLS",
          environment={"UNISONO_TEST_HOSTS": "halves", "UNISONO_SECRET": SECRET, "UNISONO_ENCRYPT": "on"}),
     Mode("l-alone", "on a pretended host a rank", environment={"UNISONO_TEST_HOSTS": "alone"}),
+    machines("m-1+1", "on a machine a rank", "alone"),
+    machines("m-2+2", "on two machines", "halves", short=True),
+    machines("m-3+1", "on two machines, one of one rank", "uneven"),
+    machines("m-1+2+1", "on three machines, two of one rank", "middle"),
+    machines("m-interleaved", "on two machines, ranks in turns", "interleaved"),
+    machines("m-6", "on two machines without IPv4", "halves,6", short=True),
+    machines("m-encrypted", "on two machines, all bytes in TLS", "halves", UNISONO_ENCRYPT="on"),
+    machines("m-strangers", "on two machines, strangers at every port", "halves", UNISONO_TEST_STRANGERS="1"),
 )}

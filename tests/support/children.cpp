@@ -174,7 +174,10 @@ void expect_all_succeeded(const std::vector<Ending>& endings) {
 
 bool small_run() { return process_environment().contains("UNISONO_TEST_SMALL"); }
 bool full_run() { return process_environment().contains("UNISONO_TEST_FULL"); }
-bool pretends_hosts() { return process_environment().contains("UNISONO_TEST_HOSTS"); }
+bool spans_hosts() {
+  const Environment environment = process_environment();
+  return environment.contains("UNISONO_TEST_HOSTS") || environment.contains("UNISONO_TEST_MACHINES");
+}
 
 bool under_sanitizer() {
 #ifdef __SANITIZE_ADDRESS__

@@ -86,8 +86,9 @@ void expect_all_succeeded(const std::vector<Ending>& endings);
 bool small_run();
 bool full_run();
 
-// Whether this run puts the ranks of every world onto pretended hosts, where who only gives to others may have returned before they fail.
-bool pretends_hosts();
+// Whether this run puts the ranks of every world onto several hosts, pretended or machines, where who only gives to others may have returned before
+// they fail.
+bool spans_hosts();
 bool under_sanitizer();
 bool under_thread_sanitizer();  // which cannot follow a fork of a process with threads
 

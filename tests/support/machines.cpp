@@ -1,41 +1,54 @@
-// See machines.hpp.
+// See machines.hpp. A namespace lives as long as somebody has it open: the process that made it has ended when the constructor returns.
 #include "tests/support/machines.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <stdexcept>
 
 namespace unisono::testing {
 namespace {
 
+constexpr int first_high_descriptor = 100;  // out of the way of tests that look at the lowest ones
+constexpr const char* names[] = {"one", "two", "three", "four", "five", "six", "seven", "eight"};
+
 bool succeeds(const std::string& command) { return std::system((command + " >/dev/null 2>&1").c_str()) == 0; }
 
-void run(const std::string& command) { EXPECT_EQ(std::system(command.c_str()), 0) << command; }
+[[noreturn]] void cannot(const std::string& what) { throw std::runtime_error(fmt::format("{}: {}", what, std::strerror(errno))); }
 
-// Lives in namespaces of its own until nobody holds the other end of `alive`.
-pid_t start_holder(int alive, const char* name) {
-  int ready[2];
-  EXPECT_EQ(pipe2(ready, O_CLOEXEC), 0);
-  const pid_t holder = fork();
-  if (holder == 0) {
-    const bool made = unshare(CLONE_NEWNET | CLONE_NEWUTS) == 0 && sethostname(name, strlen(name)) == 0;
-    char byte = 0;
-    if (made) static_cast<void>(!write(ready[1], &byte, 1));
-    close(ready[1]);
-    static_cast<void>(!read(alive, &byte, 1));
-    _exit(0);
-  }
-  close(ready[1]);
-  char byte;
-  EXPECT_EQ(read(ready[0], &byte, 1), 1) << "no namespaces";
-  close(ready[0]);
-  return holder;
+void run(const std::string& command) {
+  if (std::system(command.c_str()) != 0) throw std::runtime_error("failed: " + command);
 }
+
+Descriptor space_of(pid_t process, const char* kind) {
+  const Descriptor low(open(fmt::format("/proc/{}/ns/{}", process, kind).c_str(), O_RDONLY | O_CLOEXEC));
+  Descriptor high(fcntl(low.number(), F_DUPFD_CLOEXEC, first_high_descriptor));
+  if (!high) cannot("a namespace");
+  return high;
+}
+
+// Stays until it is killed. It gives no sign when it ends, so that whoever waits for any child does not find it.
+pid_t start_maker(const std::string& name, int ready) {
+  const auto child = static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
+  if (child != 0) return child;
+  char byte = unshare(CLONE_NEWNET | CLONE_NEWUTS) == 0 && sethostname(name.data(), name.size()) == 0;
+  static_cast<void>(!write(ready, &byte, 1));
+  while (true) pause();
+}
+
+std::string in(const Descriptor& network) { return fmt::format("nsenter --net=/proc/{}/fd/{}", getpid(), network.number()); }
+
+// A line for `ip -batch` in that namespace.
+void run_ip(const Descriptor& network, const std::string& lines) { run(fmt::format("printf '{}' | {} ip -batch -", lines, in(network))); }
 
 }  // namespace
 
@@ -46,40 +59,70 @@ std::string cannot_make_machines() {
   return "";
 }
 
-TwoMachines::TwoMachines() {
-  int ends[2];
-  EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
-  const char* names[] = {"one", "two"};
-  alive_ = Descriptor(ends[1]);
-  for (int machine : {0, 1}) {
-    fcntl(ends[1], F_SETFD, FD_CLOEXEC);
-    holders_[machine] = start_holder(ends[0], names[machine]);
-  }
-  close(ends[0]);
-  run(fmt::format("ip link add wire netns {} type veth peer name wire netns {}", holders_[0], holders_[1]));
-  for (int machine : {0, 1})
-    run(fmt::format("nsenter -t {} -n sh -c 'ip link set lo up && ip addr add {}/24 dev wire && ip addr add {}/64 dev wire nodad && ip link set wire up'",
-                    holders_[machine], address(machine), address6(machine)));
+TestMachines::TestMachines(int count, Families families) {
+  make(count);
+  join(families);
 }
 
-TwoMachines::~TwoMachines() {
-  alive_.reset();
-  for (pid_t holder : holders_) {
-    if (holder <= 0) continue;
-    kill(holder, SIGKILL);  // it may hold a copy of the pipe's end that keeps the other alive
-    waitpid(holder, nullptr, 0);
+void TestMachines::make(int count) {
+  const bool has_bridge = count > 2;
+  for (int machine = 0; machine < count + has_bridge; ++machine) {
+    int ready[2];
+    if (pipe2(ready, O_CLOEXEC) != 0) cannot("a pipe");
+    const std::string name = machine < static_cast<int>(std::size(names)) ? names[machine] : fmt::format("machine{}", machine + 1);
+    const pid_t maker = start_maker(name, ready[1]);
+    char made = 0;
+    const bool heard = read(ready[0], &made, 1) == 1 && made;
+    if (heard) (machine < count ? spaces_.emplace_back() : bridge_) = {space_of(maker, "net"), space_of(maker, "uts")};
+    for (int end : ready) close(end);
+    kill(maker, SIGKILL);
+    waitpid(maker, nullptr, __WALL);
+    if (!heard) throw std::runtime_error("no namespaces could be made");
   }
 }
 
-void TwoMachines::enter(int machine) const {
-  for (const char* kind : {"net", "uts"}) {
-    const Descriptor space(open(fmt::format("/proc/{}/ns/{}", holders_[machine], kind).c_str(), O_RDONLY | O_CLOEXEC));
-    if (!space || setns(space.number(), 0) != 0) throw std::runtime_error(fmt::format("machine {} cannot be entered: {}", machine, strerror(errno)));
+void TestMachines::join(Families families) {
+  auto place = [](const Descriptor& network) { return fmt::format("/proc/{}/fd/{}", getpid(), network.number()); };
+  if (count() == 2) run_ip(spaces_[0].network, fmt::format("link add wire type veth peer name wire netns {}\\n", place(spaces_[1].network)));
+  if (count() > 2) {
+    std::string lines = "link add hub type bridge\\nlink set hub up\\n";
+    for (int machine = 0; machine < count(); ++machine) {
+      const std::string there = place(spaces_[static_cast<size_t>(machine)].network);
+      lines += fmt::format("link add port{0} type veth peer name wire netns {1}\\nlink set port{0} master hub up\\n", machine, there);
+    }
+    run_ip(bridge_.network, lines);
   }
+  for (int machine = 0; machine < count(); ++machine) set_up(machine, families);
 }
 
-void TwoMachines::run_in(int machine, const std::string& command) const { run(fmt::format("nsenter -t {} -n sh -c '{}'", holders_[machine], command)); }
+void TestMachines::set_up(int machine, Families families) const {
+  std::string lines = "link set lo up\\n";
+  if (families == Families::both) lines += fmt::format("addr add {}/24 dev wire\\n", address(machine));
+  lines += fmt::format("addr add {}/64 dev wire nodad\\nlink set wire up\\n", address6(machine));
+  run_ip(spaces_[static_cast<size_t>(machine)].network, lines);
+}
 
-void TwoMachines::cut_wire() const { run(fmt::format("nsenter -t {} -n ip link set wire down", holders_[0])); }
+void TestMachines::enter(int machine) const {
+  const Spaces& spaces = spaces_[static_cast<size_t>(machine)];
+  if (setns(spaces.network.number(), CLONE_NEWNET) != 0 || setns(spaces.names.number(), CLONE_NEWUTS) != 0) cannot(fmt::format("machine {} cannot be entered", machine));
+}
+
+void TestMachines::run_in(int machine, const std::string& command) const {
+  run(fmt::format("{} sh -c '{}'", in(spaces_[static_cast<size_t>(machine)].network), command));
+}
+
+void TwoMachines::cut_wire() const { run_in(0, "ip link set wire down"); }
+
+std::string listeners_at_every_address() {
+  std::string lines;
+  for (const char* table : {"/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"}) {
+    std::ifstream sockets(table);
+    for (std::string line; std::getline(sockets, line);) {
+      const bool listens = line.find(" 0A ") != std::string::npos;
+      if (listens && (line.find(": 00000000:") != std::string::npos || line.find(": 00000000000000000000000000000000:") != std::string::npos)) lines += line + "\n";
+    }
+  }
+  return lines;
+}
 
 }  // namespace unisono::testing

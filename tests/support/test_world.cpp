@@ -15,6 +15,7 @@
 #include "dialects/default_world.hpp"
 #include "tests/support/children.hpp"
 #include "tests/support/layouts.hpp"
+#include "tests/support/machine_mode.hpp"
 #include "tests/support/rank_process.hpp"
 
 namespace unisono::testing {
@@ -155,6 +156,7 @@ Result<std::shared_ptr<World>> join_as(int rank, int size, const std::string& jo
   const Environment environment = process_environment();
   if (auto name = environment.find("UNISONO_TEST_HOSTS"); name != environment.end() && settings.pretend_hosts.empty())
     options.settings.pretend_hosts = layout_named(name->second, size);
+  if (belongs_on_machines(options)) return join_on_machine(options);
   return World::join(std::move(options));
 }
 

@@ -43,9 +43,10 @@ class Rank {
       }
     });
   }
-  ~Rank() {
+  ~Rank() { stop_control(); }
+  void stop_control() {  // from then on nobody looks who knocks
     stops_ = true;
-    control_.join();
+    if (control_.joinable()) control_.join();
   }
   Sockets& sockets() { return *sockets_; }
   uint64_t token() const { return token_; }
