@@ -73,7 +73,7 @@ void TestMachines::make(int count) {
     const pid_t maker = start_maker(name, ready[1]);
     char made = 0;
     const bool heard = read(ready[0], &made, 1) == 1 && made;
-    if (heard) (machine < count ? spaces_.emplace_back() : bridge_) = {space_of(maker, "net"), space_of(maker, "uts")};
+    if (heard) (machine < count ? spaces_.emplace_back() : bridge_) = Spaces{space_of(maker, "net"), space_of(maker, "uts")};
     for (int end : ready) close(end);
     kill(maker, SIGKILL);
     waitpid(maker, nullptr, __WALL);
