@@ -74,7 +74,8 @@ std::optional<Seat> Seat::parse(std::string_view text) {
       !take_number(rest, seat.agent))
     return std::nullopt;
   seat.addresses = rest;
-  const bool can_be = seat.size > 0 && seat.rank >= 0 && seat.pid >= 0 && seat.agent >= 0 && is_legible(seat.addresses) && seat.text() == text;
+  const bool can_be = seat.size > 0 && seat.rank >= 0 && seat.pid >= 0 && seat.agent >= 0 && is_legible(seat.addresses) &&
+                      seat.addresses.find(' ') == std::string::npos && seat.text() == text;
   return can_be ? std::optional(seat) : std::nullopt;
 }
 

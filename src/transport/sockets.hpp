@@ -45,7 +45,7 @@ struct SocketChoice {
   std::function<void(const std::string&)> refused = [](const std::string&) {};  // told why somebody was not let in
 };
 
-inline constexpr int32_t trial_use = -1;  // of a connection that only proves that there is a way
+inline constexpr int32_t trial_use = 3;  // of a connection that only proves that there is a way
 
 class Sockets {
  public:
