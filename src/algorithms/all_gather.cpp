@@ -39,11 +39,10 @@ Schedule direct_read_all_gather(Place me) {
 // Rounds: n-1.  Sent per rank: n-1 pieces.  Best when pieces are large: every link is busy all the time.
 Schedule ring_all_gather(Place me) {
   Builder plan(Collective::all_gather, "ring", me);
-  if (me.ranks == 1) plan.copy(input(0), output(0));
+  plan.copy(input(0), output(me.rank));
   for (int round = 0; round < me.ranks - 1; ++round) {
     const ChunkRef passed = round == 0 ? input(0) : output(chunk_at(me.rank - round, me));
     plan.send(right_of(me), passed);
-    if (round == 0) plan.copy(input(0), output(me.rank));  // while the first is on its way
     plan.receive(left_of(me), output(chunk_at(me.rank - round - 1, me)));
   }
   return plan.finish();
@@ -55,12 +54,11 @@ Schedule ring_all_gather(Place me) {
 // Before the round of distance d rank r has the pieces r to r + d - 1, counted round the group.
 Schedule bruck_all_gather(Place me) {
   Builder plan(Collective::all_gather, "bruck", me);
-  if (me.ranks == 1) plan.copy(input(0), output(0));
+  plan.copy(input(0), output(me.rank));
   for (int distance = 1; distance < me.ranks; distance *= 2) {
     const int pieces = std::min(distance, me.ranks - distance);  // the last round gives only what is still missing
     for (int piece = 0; piece < pieces; ++piece)
       plan.send(wrapped(me.rank - distance, me), piece == 0 ? input(0) : output(chunk_at(me.rank + piece, me)));
-    if (distance == 1) plan.copy(input(0), output(me.rank));  // while the first is on its way
     for (int piece = 0; piece < pieces; ++piece)
       plan.receive(wrapped(me.rank + distance, me), output(chunk_at(me.rank + distance + piece, me)));
   }

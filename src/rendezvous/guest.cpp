@@ -6,7 +6,29 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace unisono {
+
+void admit_guests(Door& door, Guests& guests) {
+  for (Visitor& visitor : door.admit()) {
+    guests.push_back(std::make_unique<Guest>());
+    guests.back()->socket = std::move(visitor.socket);
+    guests.back()->who = visitor.who;
+  }
+}
+
+// Of too many the oldest makes room for the next; a rank that is cut off so comes again.
+void dismiss_silent_guests(Guests& guests) {
+  constexpr int64_t most_silent_guests = 64;
+  int64_t silent = std::ranges::count_if(guests, [](const auto& guest) { return guest->is_silent(); });
+  std::erase_if(guests, [&](const auto& guest) {
+    if (!guest->socket) return true;
+    if (!guest->is_silent() || (silent <= most_silent_guests && !guest->speaks_by.passed())) return false;
+    --silent;
+    return true;
+  });
+}
 
 Status already_running(const JoinRequest& request, const Descriptor& holder) {
   PeerIdentity who{0, geteuid()};

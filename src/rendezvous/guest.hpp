@@ -1,6 +1,7 @@
 // Who has come to the meeting place, as rank 0 or the machine's agent sees it, and what is said of one that does not stay. Used by host.cpp.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -20,6 +21,10 @@ struct Guest {
 
   bool is_silent() const { return !hello; }
 };
+
+using Guests = std::vector<std::unique_ptr<Guest>>;
+void admit_guests(Door& door, Guests& guests);  // whoever is at the door
+void dismiss_silent_guests(Guests& guests);     // those who have said nothing for long, or are too many, and those who are gone
 
 Status already_running(const JoinRequest& request, const Descriptor& holder);  // somebody else holds the meeting place
 Status unable(const JoinMessage& message, const PeerIdentity& who);

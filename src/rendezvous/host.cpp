@@ -19,7 +19,6 @@ namespace unisono {
 namespace {
 
 constexpr double patience_with_latecomers_s = 1;
-constexpr int64_t most_silent_guests = 64;  // the oldest makes room for the next; a rank that is cut off so comes again
 constexpr double rest_without_descriptors_s = 0.1;
 
 class Host {
@@ -222,27 +221,13 @@ class Host {
       if (polled[0].revents) welcome();
     }
     if (sockets_) sockets_->rang();  // agents of other machines knock
-    dismiss();
+    dismiss_silent_guests(guests_);
     return Status::success();
   }
 
   void welcome() {
-    for (Visitor& visitor : door_.admit()) {
-      guests_.push_back(std::make_unique<Guest>());
-      guests_.back()->socket = std::move(visitor.socket);
-      guests_.back()->who = visitor.who;
-    }
+    admit_guests(door_, guests_);
     if (door_.is_exhausted()) resting_ = Deadline::in_seconds(rest_without_descriptors_s);
-  }
-
-  void dismiss() {
-    int64_t silent = std::count_if(guests_.begin(), guests_.end(), [](const auto& guest) { return guest->is_silent(); });
-    std::erase_if(guests_, [&](const auto& guest) {
-      if (!guest->socket) return true;
-      if (!guest->is_silent() || (silent <= most_silent_guests && !guest->speaks_by.passed())) return false;
-      --silent;
-      return true;
-    });
   }
 
   // The first word of a guest. A guest that goes away gives up its seat; one that cannot be seated ends the joining,
@@ -398,7 +383,7 @@ class Host {
   InterruptWatch interrupts_;
   Door door_;
   Deadline resting_{0};  // until then the door is not looked at
-  std::vector<std::unique_ptr<Guest>> guests_;
+  Guests guests_;
   std::vector<Guest*> seats_;  // by rank; null for rank 0 and for those who have not come
   Joined joined_;
   std::unique_ptr<Machines> machines_;  // where there is a store

@@ -100,8 +100,8 @@ int64_t hear_notices(uint64_t seed) {
   constexpr uint64_t token = 4711;
   auto sockets = *Sockets::open();
   sockets->know(token);
-  const std::vector<Neighbour> everybody = {{0, 0, std::shared_ptr<Mapping>(std::shared_ptr<Mapping>(), reinterpret_cast<Mapping*>(1)), sockets->address(), token},
-                                            {1, 0, nullptr, sockets->address(), token}};
+  const std::vector<Neighbour> everybody = {{0, 0, std::shared_ptr<Mapping>(std::shared_ptr<Mapping>(), reinterpret_cast<Mapping*>(1)), {{sockets->address()}}, token},
+                                            {1, 0, nullptr, {{sockets->address()}}, token}};
   Remotes remotes(everybody, 0, {.choice = {}, .sockets = sockets.get()}, [] {});
   Descriptor teller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(connect(teller.number(), sockets->address().get(), sockets->address().bytes()), 0);

@@ -66,11 +66,12 @@ int64_t read_one_verdict(uint64_t seed) {
 
 int64_t read_one_seat(uint64_t seed) {
   Dice dice(seed);
-  const Seat seat{dice.between(-1, 9), dice.between(-1, 99999), dice.seed(), dice.seed(), dice.chance(50) ? "10.0.0.1:29500" : ""};
+  const Seat seat{dice.between(-1, 9), dice.between(-1, 9), dice.between(-1, 99999), dice.seed(), dice.seed(), dice.chance(90) ? "two" : "",
+                  dice.between(-1, 9), dice.chance(50) ? "10.0.0.1:29500" : ""};
   const std::string text = maybe_mutated(dice, seat.text());
   if (const auto read = Seat::parse(text)) {
     EXPECT_EQ(read->text(), text);
-    EXPECT_TRUE(read->rank >= 0 && read->pid >= 0 && is_legible(read->address) && text.size() <= 256);
+    EXPECT_TRUE(read->rank >= 0 && read->pid >= 0 && is_legible(read->addresses) && text.size() <= 1024);
   }
   const Status reason = reason_to_give_up(maybe_mutated(dice, "8 rank 3 did not come"));
   EXPECT_FALSE(reason.ok());
