@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "base/check.hpp"
 #include "base/interrupt.hpp"
@@ -18,7 +17,7 @@
 namespace unisono {
 namespace {
 
-constexpr double patience_with_latecomers_s = 1;
+constexpr double patience_with_latecomers_s = 0.7;  // so that whoever cannot join says so within a second
 constexpr double rest_without_descriptors_s = 0.1;
 
 class Host {
@@ -267,9 +266,8 @@ class Host {
   Status introduce() {
     joined_.neighbours.resize(seats_.size());
     joined_.watches.resize(seats_.size());
-    for (int rank = 0; rank < request_.size; ++rank) {
+    for (int rank = 0; rank < request_.size; ++rank)
       RETURN_IF_ERROR(machines_ && machines_->is_elsewhere(rank) ? introduce_from_elsewhere(rank) : introduce_from_here(rank));
-    }
     joined_.hosts = machines_ ? machines_->hosts() : request_.hosts;
     joined_.is_first_machine = machines_ && !machines_->is_elsewhere(0);
     return Status::success();

@@ -193,6 +193,7 @@ Result<Joined> meet(const JoinRequest& request, const Arena& arena) {
     HostTurn turn = request.rank == 0 || request.store ? HostTurn::done : HostTurn::visit;
     auto joined = turn == HostTurn::visit ? Result<Joined>(Joined()) : host_world(request, hello, mine, turn);
     if (turn == HostTurn::visit) joined = visit_host(request, hello, mine, again);
+    else again = false;  // what the visit before this one came to
     if (again || turn == HostTurn::again) {
       rest(attempt);
       continue;
@@ -254,7 +255,7 @@ Status require_descriptors(const JoinRequest& request) {
 }
 
 Status decline(const JoinRequest& request, const Status& why) {
-  constexpr double patience_s = 1;
+  constexpr double patience_s = 0.7;  // whoever cannot join says so within a second
   JoinRequest briefly = request;
   briefly.deadline.at_ns = std::min(request.deadline.at_ns, Deadline::in_seconds(patience_s).at_ns);
   const bool hosts = request.size > 1 && (request.rank == 0 || request.store);

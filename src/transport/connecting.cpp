@@ -30,7 +30,7 @@ std::string text_of_attempt(const Address& to, const std::string& why) {
 }  // namespace
 
 Connecting::Connecting(Sockets& sockets, std::vector<Address> addresses, const SocketKey& key, double patience_s)
-    : sockets_(sockets), key_(key), patience_s_(patience_s) {
+    : sockets_(sockets), key_(key), patience_s_(patience_s), tries_until_(Deadline::in_seconds(patience_s)) {
   for (const Address& address : sockets_.in_order(key.to, std::move(addresses))) attempts_.push_back({.to = address});
   if (attempts_.empty()) state_ = {ErrorCode::peer_lost, fmt::format("rank {} has no address", key.to)};
 }
@@ -86,7 +86,8 @@ bool Connecting::speak() {
     begun_to_speak_ns_ = now_ns();
   }
   const bool is_over = opening_->turn();
-  if (is_found()) {
+  const bool is_cut_off = is_over && opening_->state().code() == ErrorCode::peer_lost && !opening_->heard_verdict();
+  if (is_found() && !is_cut_off) {
     drop_others();
     if (is_over) state_ = opening_->state();
     return is_over;
@@ -96,9 +97,21 @@ bool Connecting::speak() {
   const auto most_silent_ns = another_answers ? speaks_within_ns : static_cast<int64_t>(times_patience * patience_s_ * 1e9);
   if (!is_over && silent_ns < most_silent_ns) return false;
   all_strangers_ &= opening_->state().code() == ErrorCode::auth;
+  attempts_[current_].was_cut_off = is_cut_off;
   fail(attempts_[current_], is_over ? opening_->state().message() : "somebody answers, and does not prove to be that rank");
   opening_.reset();
+  for (Attempt& attempt : attempts_)  // that were dropped for the one that seemed to be found
+    if ((attempt.stage == Stage::connects || attempt.stage == Stage::answers) && !attempt.socket) fail(attempt, "another address answered");
   return false;
+}
+
+void Connecting::begin_again() {
+  constexpr int64_t longest_rest_ns = 500'000'000;
+  for (Attempt& attempt : attempts_) attempt = {.to = attempt.to};
+  begun_ = 0;
+  all_strangers_ = true;
+  next_at_ns_ = now_ns() + rest_ns_;
+  rest_ns_ = std::min(2 * rest_ns_, longest_rest_ns);
 }
 
 void Connecting::drop_others() {
@@ -112,7 +125,11 @@ bool Connecting::turn() {
     if (!is_found()) look();
     if (speak()) return true;
     if (opening_ || !state_.ok()) break;
-    if (std::ranges::all_of(attempts_, [](const Attempt& one) { return one.stage == Stage::failed; })) state_ = no_way();
+    if (std::ranges::all_of(attempts_, [](const Attempt& one) { return one.stage == Stage::failed; })) {
+      const bool may_try_again = std::ranges::find(attempts_, true, &Attempt::was_cut_off) != attempts_.end() && !tries_until_.passed();
+      if (may_try_again) begin_again();
+      else state_ = no_way();
+    }
     const bool goes_on = begun_ != begun_before || std::ranges::find(attempts_, Stage::answers, &Attempt::stage) != attempts_.end() ||
                          (begun_ < attempts_.size() && now_ns() >= next_at_ns_);
     if (!goes_on) break;

@@ -2,6 +2,9 @@
 // a quarter of a second, beside it. The first that answers is spoken to; if that is not the rank, the others go on. So an address that leads nowhere,
 // or to somebody else (every machine has a docker0), costs little.
 //
+// A listener that many strangers knock at may take this one for one of them and close its connection before it has proven who it is: then all are tried
+// again, after a rest.
+//
 // Only one is ever told what the connection is for, so that the other end does not take one for it that this end has given up.
 //
 // Used by one thread at a time; nothing in it blocks.
@@ -33,10 +36,12 @@ class Connecting {
     Stage stage = Stage::waits;
     Descriptor socket = {};
     Deadline silent_until = {};
+    bool was_cut_off = false;  // it answered, and then closed the connection without a word
     std::string why = {};
   };
   void begin();
   void begin_next();
+  void begin_again();
   void look();
   bool speak();
   void fail(Attempt& attempt, const std::string& why);
@@ -47,6 +52,8 @@ class Connecting {
   Sockets& sockets_;
   SocketKey key_;
   double patience_s_;
+  Deadline tries_until_;
+  int64_t rest_ns_ = 20'000'000;  // before the next round
   std::vector<Attempt> attempts_;
   size_t begun_ = 0;          // so many of them
   int64_t next_at_ns_ = 0;    // when the next is begun, though none has failed

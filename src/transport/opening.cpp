@@ -127,6 +127,7 @@ void Opening::answer(const Status& verdict) {
 }
 
 void Opening::check_answer() {
+  heard_verdict_ = true;
   if (const Status verdict = read_verdict(heard()); !verdict.ok()) return fail(verdict);
   stage_ = key_.sealed ? Stage::open : Stage::leaving;
 }

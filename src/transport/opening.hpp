@@ -25,6 +25,7 @@ class Opening {
   void answer(const Status& verdict);
   bool is_known() const { return stage_ > Stage::shaking; }  // the other side has the job's secret, or none is needed
   const SocketKey& key() const { return key_; }  // accepts: once it asks
+  bool heard_verdict() const { return heard_verdict_; }  // connects: what went wrong, if anything did, the other side has said
   const Status& state() const { return state_; }
   int number() const { return socket_.number(); }
   bool wants_to_write() const { return wants_to_write_; }  // what it waits for; otherwise for something to read
@@ -48,7 +49,7 @@ class Opening {
   Stage stage_;
   std::string words_;  // what is being said or heard
   size_t moved_ = 0;   // of it
-  bool connects_, wants_to_write_ = false;
+  bool connects_, wants_to_write_ = false, heard_verdict_ = false;
   Status verdict_, state_;
 };
 
