@@ -217,7 +217,7 @@ std::string Roster::taken() {
 
 std::string Roster::take_dispute() {
   uint64_t unread = 0;
-  static_cast<void>(!read(talk_->news_.number(), &unread, sizeof(unread)));
+  static_cast<void>(!::read(talk_->news_.number(), &unread, sizeof(unread)));
   std::lock_guard lock(talk_->mutex_);
   return std::exchange(talk_->dispute_, {});
 }
