@@ -85,7 +85,9 @@ void expect_unmoved_by(const TestMachines& machines, const Crowd& crowd, const s
   const std::vector<Ending> endings = children.wait();
   expect_all_succeeded(endings);
   for (int rank = 0; rank < 4; ++rank) {
+#ifndef __SANITIZE_ADDRESS__  // which keeps what was given back
     EXPECT_LT(grown_kib[rank], 32 * 1024) << "rank " << rank;
+#endif
     EXPECT_LE(count_lines(endings[static_cast<size_t>(rank)].output, "unisono warning"), 3 * times[rank]) << endings[static_cast<size_t>(rank)].output;
   }
   EXPECT_EQ(strangers.at_every_address(), 0);
