@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "base/check.hpp"
+#include "base/proc_text.hpp"
 
 namespace unisono {
 namespace {
@@ -44,8 +45,7 @@ std::optional<int> status_of_zombie(int pidfd) {
   constexpr int fields_from_state_to_exit_code = 49;
   const int pid = pid_of(pidfd);
   if (pid == 0) return std::nullopt;
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::string text = proc_text(fmt::format("/proc/{}/stat", pid));
   const size_t name_ends = text.rfind(')');
   if (name_ends == std::string::npos || pid_of(pidfd) != pid) return std::nullopt;  // reaped meanwhile, and the number used again
   std::istringstream fields(text.substr(name_ends + 1));

@@ -4,23 +4,19 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <optional>
 #include <sstream>
+
+#include "base/proc_text.hpp"
 
 namespace unisono {
 namespace {
 
 constexpr size_t deepest = 64;  // nobody nests launchers deeper than this; it also ends a walk through a broken /proc
 
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 std::vector<std::string> command_of(int pid) {
   std::vector<std::string> words;
-  std::istringstream text(contents(fmt::format("/proc/{}/cmdline", pid)));
+  std::istringstream text(proc_text(fmt::format("/proc/{}/cmdline", pid)));
   for (std::string word; std::getline(text, word, '\0');) words.push_back(word);
   return words;
 }
@@ -33,7 +29,7 @@ struct Generation {
 // The line reads "pid (name) state ppid …"; the name itself may hold spaces and parentheses, so it ends at the last
 // ')'.
 std::optional<Generation> generation(int pid) {
-  std::string line = contents(fmt::format("/proc/{}/stat", pid));
+  std::string line = proc_text(fmt::format("/proc/{}/stat", pid));
   size_t opened = line.find('('), closed = line.rfind(')');
   if (opened == std::string::npos || closed == std::string::npos) return std::nullopt;
 
