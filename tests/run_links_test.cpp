@@ -110,6 +110,67 @@ TEST(RunLinks, what_is_being_sent_is_not_combined_over) {
   }, Ints(count, 7 + 9 + 9), 2);
 }
 
+// A copy so long that it is done in parts, in the time in which nothing comes: what can be sent at once is.
+TEST(RunLinks, a_long_copy_holds_up_no_message) {
+  Machine machine(ranks);
+  Builder copies(Collective::all_reduce, "copies", {0, ranks}), reads(Collective::all_reduce, "reads", {1, ranks});
+  copies.copy(input(0), output(0));
+  copies.send(1, input(0));
+  reads.receive(0, output(0));
+  Rank copier(machine, copies.finish(), 7), reader(machine, reads.finish(), 8), idle(machine, Builder(Collective::all_reduce, "idle", {2, ranks}).finish(), 9);
+  EXPECT_EQ(copier.run.turn(), Turn::progressed);
+  EXPECT_EQ(copier.output.front(), -1) << "the copy was begun while there was something to send";
+  EXPECT_EQ(copier.run.turn(), Turn::progressed);  // the link is full
+  EXPECT_EQ(copier.output.front(), 7) << "nothing else can be done, and the copy was not begun";
+  EXPECT_EQ(copier.output.back(), -1) << "all of it was copied at once";
+  reader.run.turn();
+  EXPECT_EQ(reader.output.front(), 7) << "nothing was sent before the copy";
+  EXPECT_EQ(turn({&copier, &reader}), 2);
+  EXPECT_EQ(copier.output, Ints(count, 7));
+  EXPECT_EQ(reader.output, Ints(count, 7));
+}
+
+TEST(RunLinks, what_is_still_to_be_copied_is_not_received_over) {
+  Machine machine(ranks);
+  Builder copies(Collective::all_reduce, "copies", {0, ranks}), gives(Collective::all_reduce, "gives", {2, ranks});
+  copies.receive(2, scratch(0));
+  copies.copy(scratch(0), output(0));
+  copies.receive(2, scratch(0));
+  gives.send(0, input(0));
+  gives.send(0, output(0));
+  Rank copier(machine, copies.finish(), 7), idle(machine, Builder(Collective::all_reduce, "idle", {1, ranks}).finish(), 8), giver(machine, gives.finish(), 9);
+  EXPECT_EQ(turn({&copier, &giver}), 2);
+  EXPECT_EQ(copier.output, Ints(count, 9));
+}
+
+TEST(RunLinks, what_a_copy_is_still_to_write_is_not_received_before_it) {
+  Machine machine(ranks);
+  Builder copies(Collective::all_reduce, "copies", {0, ranks}), gives(Collective::all_reduce, "gives", {2, ranks});
+  copies.copy(input(0), output(0));
+  copies.receive_reduce(2, output(0));
+  gives.send(0, input(0));
+  Rank copier(machine, copies.finish(), 7), idle(machine, Builder(Collective::all_reduce, "idle", {1, ranks}).finish(), 8), giver(machine, gives.finish(), 9);
+  EXPECT_EQ(turn({&copier, &giver}), 2);
+  EXPECT_EQ(copier.output, Ints(count, 16));
+}
+
+// The end of a copy lets go on who has waited for it, whatever else is under way: the reader may wait for what comes of that.
+TEST(RunLinks, what_has_waited_for_a_copy_does_not_wait_for_a_send_besides) {
+  Machine machine(ranks);
+  Builder copies(Collective::all_reduce, "copies", {0, ranks}), reads(Collective::all_reduce, "reads", {1, ranks}),
+      gives(Collective::all_reduce, "gives", {2, ranks});
+  copies.copy(input(0), output(0));
+  copies.send(1, input(0));
+  copies.receive_reduce(2, output(0));
+  reads.receive(0, output(0));
+  gives.send(0, input(0));
+  Rank copier(machine, copies.finish(), 7), reader(machine, reads.finish(), 8), giver(machine, gives.finish(), 9);
+  turn({&copier, &giver});  // the reader has stopped
+  EXPECT_EQ(copier.output, Ints(count, 16));
+  EXPECT_EQ(turn({&copier, &reader}), 2);
+  EXPECT_EQ(reader.output, Ints(count, 7));
+}
+
 // Frames of two tiles in one channel, in an order in which neither tile of the reader can take the first frame of either channel:
 //
 //   from P   a of tile 0, a of tile 1, b of tile 0, b of tile 1      since P cannot send b before Q has come

@@ -17,10 +17,6 @@ namespace {
 
 constexpr int64_t landing_bytes = 128 << 10;  // of one peer's memory at a time: stays in the second-level cache
 
-bool uses_link(StepKind kind) {
-  return kind == StepKind::send || kind == StepKind::receive || kind == StepKind::receive_reduce;
-}
-
 bool reads_private_memory(const Step& step) {
   return (step.kind == StepKind::read_peer || step.kind == StepKind::reduce_peers) && step.source.buffer != Buffer::stage &&
          step.source.buffer != Buffer::gathered;
@@ -108,7 +104,8 @@ void Run::start(uint64_t word, uint64_t base_tile, uint64_t signature) {
   taken_ = false;
   std::fill(std::begin(receipts_), std::end(receipts_), Receipt{});
   sends_.clear();
-  ++sends_version_;
+  copies_.clear();
+  ++pending_version_;
   for (Layout& list : lists_) list.spans.clear();
   std::fill(std::begin(done_steps_), std::end(done_steps_), 0);
   if (!uses_links_ && assignment_.schedule->stage_slots > 0) return;
@@ -116,6 +113,7 @@ void Run::start(uint64_t word, uint64_t base_tile, uint64_t signature) {
 }
 
 Turn Run::turn() {
+  link_moved_ = false;
   bool progressed = !sends_.empty() && progress_sends();
   if (uses_links_ && !pass_gate()) return Turn::blocked;
   const auto steps = static_cast<int64_t>(assignment_.schedule->steps.size());
@@ -125,9 +123,13 @@ Turn Run::turn() {
     ++oldest_;
     progressed = true;
   }
+  if (!progressed && !link_moved_ && !copies_.empty()) {
+    copy_some();
+    progressed = true;
+  }
   moves_ += progressed;
   if (!failure_.ok()) return Turn::blocked;
-  if (oldest_ == tiles_ && sends_.empty() && pass_gate()) {
+  if (oldest_ == tiles_ && sends_.empty() && copies_.empty() && pass_gate()) {
     if ((reads_peers_ || somebody_shows()) && somebody_gave_up(lanes_, call_of(word_))) return Turn::blocked;  // the group will say why
     if (!everybody_has_taken()) return progressed ? Turn::progressed : Turn::blocked;
     return Turn::done;
@@ -158,8 +160,7 @@ bool Run::pass_gate() {
 
 bool Run::perform(const Step& step, int64_t tile) {
   if (needs_everybody(step) && !pass_gate()) return false;
-  const bool writes = step.target.buffer != Buffer::none && step.target.buffer != Buffer::stage;  // what is staged is never sent
-  if (writes && !sends_.empty() && is_being_sent(step, tile)) return false;
+  if ((!sends_.empty() || !copies_.empty()) && is_held(step, tile)) return false;
   FAULT_POINT("run_step");
   switch (step.kind) {
     case StepKind::publish: publish(step.flag, tile); return true;
@@ -198,7 +199,7 @@ Stretch Run::place(ChunkRef ref, int64_t tile) const {
 }
 
 // Scratch, then what is gathered or partials, of which a schedule has only one. A chunk has a place for each tile in flight. A tile begins
-// when the one whose place it takes has ended; what that one has not sent yet, is_being_sent() finds there.
+// when the one whose place it takes has ended; what that one has not sent yet, is_held() finds there.
 Stretch Run::place_in_private(ChunkRef ref, int64_t tile, int64_t bytes) const {
   const int64_t chunk = (ref.buffer == Buffer::scratch ? 0 : assignment_.schedule->scratch_chunks) + ref.chunk;
   const int64_t at = chunk * private_bytes_ + tile % assignment_.window * private_tile_bytes_;

@@ -16,6 +16,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/call.hpp"
@@ -66,6 +67,7 @@ class Run {
     uint64_t word = 0;  // of the frame: this call's own where its sender has made other calls before
   };
   const OtherCall& met_other_call() const { return other_call_; }  // what a member on another host sent where this call's frame was awaited
+  std::string how_far() const;  // what is on its way to and from other hosts, for who waits long; empty: nothing
   int unreadable() const { return unreadable_; }  // the peer whose memory could not be read because the kernel refused it, or -1
 
  private:
@@ -73,6 +75,12 @@ class Run {
     int peer;
     uint64_t number;  // of its last frame in the channel
     Stretch data;
+  };
+  // A long copy, done in parts while nothing comes. Until it is over, steps that would read or write what it writes wait, and so do those
+  // that would write what it reads.
+  struct PendingCopy {
+    Stretch target, source;
+    int64_t done = 0;
   };
   // A frame of another tile than the one whose step was looked for, set aside until its turn.
   struct EarlyFrame {
@@ -131,7 +139,11 @@ class Run {
   void add_received(const Step& step, std::byte* at, const std::byte* data, int64_t bytes);
   void prepare_links(int64_t longest);
   bool progress_sends();
-  bool is_being_sent(const Step& step, int64_t tile);
+  bool is_held(const Step& step, int64_t tile);
+  bool waits_for_send(const Step& step, int64_t tile) const;
+  bool waits_for_copy(const Step& step, int64_t tile) const;
+  bool can_be_deferred(const Step& step, const Stretch& target, const Stretch& source) const;
+  void copy_some();
   void copy(const Step& step, int64_t tile);
   // Partials that are wider than the dtype: run_partials.cpp.
   bool is_partial(ChunkRef ref) const { return widened_ > 1 && holds_partials(*assignment_.schedule, ref); }
@@ -170,8 +182,10 @@ class Run {
   std::vector<Arrival> arrivals_;  // by peer
   int64_t done_steps_[max_window] = {};
   std::vector<PendingSend> sends_;
-  uint64_t sends_version_ = 0;  // changes whenever they do
-  // Whether the step that a tile is in has to wait for a send, as last found: of long lists that takes long to find out, and a
+  std::vector<PendingCopy> copies_;
+  uint64_t pending_version_ = 0;  // changes whenever they do
+  bool link_moved_ = false;       // something came in this turn, though no step may be over
+  // Whether the step that a tile is in has to wait for a send or a copy, as last found: of long lists that takes long to find out, and a
   // step is tried again and again.
   struct Held {
     int64_t tile = -1, step = 0;

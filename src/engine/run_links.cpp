@@ -6,18 +6,21 @@
 // With several tiles in flight one channel carries frames of all of them, in the order in which their sender came to them, and a
 // receiver may need a later one first. It sets the others aside. A sender that is in tile t has sent all of tile t - window, so what
 // comes before a frame of a tile that this rank has in flight is of less than twice as many tiles as it has (schedule/play.hpp plays it).
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/check.hpp"
 #include "engine/run.hpp"
+#include "kernels/copies.hpp"
 
 namespace unisono {
 namespace {
 
 constexpr int64_t most_in_a_piece = 64_KiB;  // of what is added up as it comes: stays in the cache
+constexpr int64_t too_long_for_caches = 8_MiB;  // of a result: its first bytes are gone from them when the last ones come
+constexpr int64_t most_copied_at_once = 64_KiB;  // with links: less than what the kernel has under way meanwhile
 
 }  // namespace
 
@@ -42,7 +45,7 @@ void Run::send(const Step& step, int64_t tile) {
   } while (left.bytes > 0);
   if (!channel.sending()) return;
   sends_.push_back({step.peer, channel.posted(), all});
-  ++sends_version_;
+  ++pending_version_;
 }
 
 // Receiving turns channels, too, and so may have sent the last of something.
@@ -52,18 +55,34 @@ bool Run::progress_sends() {
     if (Channel& channel = router_.to(send.peer); channel.sending()) moved |= channel.turn();
   auto is_over = [this](const PendingSend& send) { return router_.to(send.peer).sent() >= send.number; };
   const bool some_are_over = std::erase_if(sends_, is_over) > 0;
-  sends_version_ += some_are_over;
+  pending_version_ += some_are_over;
   return some_are_over || moved;
 }
 
-bool Run::is_being_sent(const Step& step, int64_t tile) {
+bool Run::is_held(const Step& step, int64_t tile) {
   Held& found = held_[tile % max_window];
   const int64_t index = done_steps(tile);
-  if (found.tile == tile && found.step == index && found.version == sends_version_) return found.held;
-  const Stretch target = place(step.target, tile);
-  auto overlaps = [&target](const PendingSend& send) { return send.data.overlaps(target); };
-  found = {tile, index, sends_version_, std::any_of(sends_.begin(), sends_.end(), overlaps)};
+  if (found.tile == tile && found.step == index && found.version == pending_version_) return found.held;
+  found = {tile, index, pending_version_, waits_for_send(step, tile) || waits_for_copy(step, tile)};
   return found.held;
+}
+
+bool Run::waits_for_send(const Step& step, int64_t tile) const {
+  const bool writes = step.target.buffer != Buffer::none && step.target.buffer != Buffer::stage;  // what is staged is never sent
+  if (!writes || sends_.empty()) return false;
+  const Stretch target = place(step.target, tile);
+  return std::ranges::any_of(sends_, [&](const PendingSend& send) { return send.data.overlaps(target); });
+}
+
+// Steps that read what peers have, or show them what is here, wait for all of them.
+bool Run::waits_for_copy(const Step& step, int64_t tile) const {
+  if (copies_.empty()) return false;
+  if (!uses_link(step.kind) && step.kind != StepKind::copy) return true;
+  auto place_of = [&](ChunkRef ref) { return ref.buffer == Buffer::stage ? Stretch() : place(ref, tile); };
+  const Stretch source = place_of(step.source), target = place_of(step.target);
+  return std::ranges::any_of(copies_, [&](const PendingCopy& copy) {
+    return copy.target.overlaps(source) || copy.target.overlaps(target) || copy.source.overlaps(target);
+  });
 }
 
 // A function of the user's is never shown a part of a unit (reduction.hpp), and what arrives may end anywhere.
@@ -109,7 +128,7 @@ bool Run::take_head(const Step& step, int64_t tile, const Stretch& target) {
     channel.post_receive(std::as_writable_bytes(std::span(&from.frame, 1)));
     from.part = Arrival::Part::head;
   }
-  if (channel.receiving()) channel.turn();
+  if (channel.receiving()) link_moved_ |= channel.turn();
   if (channel.receiving()) return false;
   const int rank = lanes_.member(step.peer).rank;
   if ((frame.word != word_ || frame.signature != signature_) && !lanes_.is_here(step.peer)) {
@@ -150,7 +169,7 @@ bool Run::set_aside(const Step& step) {
   Channel& channel = router_.to(step.peer);
   if (from.piece == 0) channel.post_receive(from.early.back().bytes);
   from.piece = from.left;
-  if (channel.receiving()) channel.turn();
+  if (channel.receiving()) link_moved_ |= channel.turn();
   if (channel.receiving()) return false;
   from.piece = 0;
   from.part = Arrival::Part::none;
@@ -190,7 +209,7 @@ bool Run::receive_some(const Step& step, int64_t tile, const Stretch& target) {
     from.piece = std::min(rest.here, adds ? most_in_a_piece : from.left);
     channel.post_receive({adds ? landing : rest.data, static_cast<size_t>(from.piece)});
   }
-  if (channel.receiving()) channel.turn();
+  if (channel.receiving()) link_moved_ |= channel.turn();
   if (channel.receiving()) return false;
   const int64_t piece = std::exchange(from.piece, 0);
   if (adds && piece > 0) put(step, target.from(receipt.bytes, piece), landing, piece);
@@ -217,8 +236,29 @@ bool Run::receive(const Step& step, int64_t tile) {
   return true;
 }
 
+std::string Run::how_far() const {
+  std::vector<std::string> parts;
+  if (uses_links_ && oldest_ < tiles_) {
+    const Step& step = step_at(done_steps_[oldest_ % max_window]);
+    if (step.kind == StepKind::receive || step.kind == StepKind::receive_reduce) {
+      const Arrival& from = arrivals_[static_cast<size_t>(step.peer)];
+      const bool in_the_middle = from.part == Arrival::Part::body && !from.aside && from.piece > 0;
+      const int64_t came = receipts_[oldest_ % max_window].bytes + (in_the_middle ? from.piece - router_.to(step.peer).unreceived_bytes() : 0);
+      parts.push_back(fmt::format("{} of {} bytes from rank {} have come", came, place(step.target, oldest_).bytes, lanes_.member(step.peer).rank));
+    }
+  }
+  std::vector<int> told;
+  for (const PendingSend& send : sends_) {
+    if (std::ranges::find(told, send.peer) != told.end()) continue;
+    told.push_back(send.peer);
+    parts.push_back(fmt::format("{} bytes for rank {} have not gone", router_.to(send.peer).unsent_bytes(), lanes_.member(send.peer).rank));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 void Run::abandon() {
   sends_.clear();
+  copies_.clear();
   router_.drop_unfinished();
 }
 
@@ -241,7 +281,32 @@ void Run::copy(const Step& step, int64_t tile) {
       unisono::reduce(reduction, {.target = to, .sources = sources, .count = bytes / element, .complete = false});
     });
   }
-  copy_bytes(target, source);
+  if (!can_be_deferred(step, target, source)) return copy_bytes(target, source);
+  copies_.push_back({target, source});
+  ++pending_version_;
+}
+
+bool Run::can_be_deferred(const Step& step, const Stretch& target, const Stretch& source) const {
+  if (!uses_links_ || step.target.buffer == Buffer::stage || step.source.buffer == Buffer::stage) return false;
+  return std::min(target.bytes, source.bytes) > most_copied_at_once && target.data != source.data;
+}
+
+// While nothing comes: what is on its way goes on by itself meanwhile.
+void Run::copy_some() {
+  PendingCopy& copy = copies_.front();
+  const int64_t length = std::min(copy.target.bytes, copy.source.bytes), part = std::min(most_copied_at_once, length - copy.done);
+  const Stretch target = copy.target.from(copy.done, part), source = copy.source.from(copy.done, part);
+  if (call_->output.bytes() < too_long_for_caches) {
+    copy_bytes(target, source);
+  } else {
+    in_step(target, source, [](std::byte* to, const std::byte* from, int64_t, int64_t bytes) {
+      if (to != from) copy_past_caches(to, from, bytes);
+    });
+  }
+  copy.done += part;
+  if (copy.done < length) return;
+  copies_.erase(copies_.begin());
+  ++pending_version_;
 }
 
 }  // namespace unisono

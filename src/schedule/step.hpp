@@ -29,7 +29,8 @@ struct ChunkRef {
 constexpr bool is_in_output(ChunkRef chunk) { return chunk.buffer == Buffer::output || chunk.buffer == Buffer::partial; }
 
 // Sends are posted: the next step may start at once. A send holds its source until the peer has taken it; a step that
-// writes that chunk, and the end of the schedule, wait for it. Everything else happens in the order written.
+// writes that chunk, and the end of the schedule, wait for it. A long copy may be put off likewise, until something reads what it writes or
+// writes what it reads. Everything else happens in the order written.
 // The messages between two ranks are matched in the order written, tile by tile. A schedule publishes a flag once.
 // A contribution to a sum is scaled once, if the operation asks for that (premul_sum): where it is copied from the input to travel, or
 // where it is combined with others as it was given. A sum is completed once, when it has everybody's contribution (avg divides it).
@@ -46,6 +47,10 @@ enum class StepKind : uint8_t {
   read_peer,       // the peer's source → my target; stage slots, or the peer's input or output where it can be read
   reduce_peers,    // target = the source of each rank in a team, or what I gathered of it, combined in rank order; mine is `own`
 };
+
+constexpr bool uses_link(StepKind kind) {
+  return kind == StepKind::send || kind == StepKind::receive || kind == StepKind::receive_reduce;
+}
 
 struct Step {
   StepKind kind;

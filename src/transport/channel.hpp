@@ -35,6 +35,8 @@ class Channel {
   virtual void finish() = 0;  // nothing more will be posted: the other end learns that nothing more will come
   virtual bool holds_more() = 0;     // whether bytes may still come of an end that is gone: they were sent, and count
   virtual Status state() const = 0;  // ok, or why nothing more will come or go
+  virtual int64_t unsent_bytes() const = 0;      // of what is posted, heads included
+  virtual int64_t unreceived_bytes() const = 0;  // of what is to be received
 
   uint64_t posted() const { return posted_; }  // sends, ever
   uint64_t sent() const { return sent_; }      // of these, the first so many have left their place

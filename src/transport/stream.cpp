@@ -49,6 +49,12 @@ bool StreamChannel::turn() {
   return moved || came > 0;
 }
 
+int64_t StreamChannel::unsent_bytes() const {
+  int64_t bytes = 0;
+  for (const Posted& posted : queue_) bytes += posted.bytes() - static_cast<int64_t>(posted.moved);
+  return bytes;
+}
+
 void StreamChannel::drop() {
   dropped_ = true;
   queue_.clear();

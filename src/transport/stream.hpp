@@ -39,6 +39,8 @@ class StreamChannel final : public Channel {
   void finish() override { stream_->finish(); }
   bool holds_more() override { return stream_->holds_more(); }
   Status state() const override { return stream_->state(); }
+  int64_t unsent_bytes() const override;
+  int64_t unreceived_bytes() const override { return static_cast<int64_t>(target_.size()); }
 
  private:
   struct Posted {
