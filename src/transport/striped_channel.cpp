@@ -7,14 +7,11 @@
 #include <cstring>
 
 #include "base/check.hpp"
-#include "base/sizes.hpp"
 
 namespace unisono {
 namespace {
 
-constexpr uint64_t most_in_a_stripe = 256_KiB;
-constexpr uint64_t stripe_head_bytes = sizeof(StripedChannel::Head);
-static_assert(stripe_head_bytes == 16);
+constexpr uint64_t stripe_head_bytes = sizeof(StripeHead);
 
 // What is left of two parts in a row of which so much has moved.
 struct Parts {
@@ -26,6 +23,11 @@ struct Parts {
 };
 
 }  // namespace
+
+Status check_stripe(const StripeHead& head) {
+  if (head.bytes > 0 && head.bytes <= most_in_a_stripe && head.at <= UINT64_MAX - head.bytes && head.unused == 0) return Status::success();
+  return {ErrorCode::protocol, fmt::format("it sent a stripe of {} bytes for place {} of its stream, which cannot be", head.bytes, head.at)};
+}
 
 StripedChannel::StripedChannel(std::vector<std::unique_ptr<Stream>> streams) {
   for (auto& stream : streams) connections_.push_back({std::move(stream), {}, {}});
@@ -105,16 +107,30 @@ void StripedChannel::post_receive(std::span<std::byte> target) {
   receiving_ = !target.empty();
 }
 
-// True once it is whole.
+// One whose head is here, and not yet that of a stripe before it.
+bool StripedChannel::is_early(const Stripe& in) const { return in.moved >= stripe_head_bytes && !in.has_place && in.head.at > given_; }
+
+// One whose turn has come, or never will.
+bool StripedChannel::is_due(const Stripe& in) const { return in.moved >= stripe_head_bytes && !in.has_place && in.head.at <= given_; }
+
+// True once the stripe has its place. No two have the same, and places are read in order, so none that has one lies before the target.
 bool StripedChannel::take_head(Connection& connection) {
   Stripe& in = connection.in;
-  if (in.moved >= stripe_head_bytes) return true;
-  const auto place = std::as_writable_bytes(std::span(&in.head, 1)).subspan(in.moved);
-  in.moved += static_cast<uint64_t>(connection.stream->read(place));
-  if (in.moved < stripe_head_bytes) return false;
-  if (in.head.at >= begins_at_ && in.head.bytes > 0 && in.head.bytes <= most_in_a_stripe && in.head.at <= UINT64_MAX - in.head.bytes) return true;
-  state_ = {ErrorCode::protocol, fmt::format("it sent {} bytes for place {} of a stream of which {} have been read", in.head.bytes, in.head.at, begins_at_)};
-  return false;
+  if (in.has_place) return true;
+  if (in.moved < stripe_head_bytes) {
+    const auto rest = std::as_writable_bytes(std::span(&in.head, 1)).subspan(in.moved);
+    in.moved += static_cast<uint64_t>(connection.stream->read(rest));
+    if (in.moved < stripe_head_bytes) return false;
+    state_ = check_stripe(in.head);
+  }
+  if (!state_.ok() || is_early(in)) return false;
+  if (in.head.at < given_) {
+    state_ = {ErrorCode::protocol, fmt::format("it sent {} bytes for place {} of a stream of which the first {} were sent before", in.head.bytes, in.head.at, given_)};
+    return false;
+  }
+  given_ += in.head.bytes;
+  in.has_place = true;
+  return true;
 }
 
 bool StripedChannel::receive_some(Connection& connection) {
@@ -130,11 +146,10 @@ bool StripedChannel::receive_some(Connection& connection) {
   return count > 0;
 }
 
-bool StripedChannel::turn() {
-  if (dropped_ || !state_.ok()) return false;
-  bool moved = !queue_.empty() && send_some();
-  for (size_t index = 0; index < connections_.size() && receiving_ && state_.ok(); ++index) {
-    while (came_ < target_.size() && state_.ok() && receive_some(connections_[index])) moved = true;
+bool StripedChannel::receive_from(Connection& connection) {
+  bool moved = false;
+  while (receiving_ && state_.ok() && receive_some(connection)) {
+    moved = true;
     if (came_ < target_.size()) continue;
     begins_at_ += target_.size();
     receiving_ = false;
@@ -142,18 +157,37 @@ bool StripedChannel::turn() {
   return moved;
 }
 
+// A head at one connection may be what a stripe at another has waited for. That one is looked at once more: of what it holds some may have left the
+// kernel with its head, and no bell rings for that.
+bool StripedChannel::turn() {
+  if (dropped_ || !state_.ok()) return false;
+  bool moved = !queue_.empty() && send_some();
+  do {
+    for (Connection& connection : connections_) moved |= receive_from(connection);
+  } while (receiving_ && state_.ok() && std::ranges::any_of(connections_, [this](const Connection& one) { return is_due(one.in); }));
+  return moved;
+}
+
 void StripedChannel::arm() {
   for (Connection& connection : connections_) {
     const bool sends = connection.out.head.bytes != 0 || cut_ < end_;
-    const bool waits = connection.in.moved < stripe_head_bytes || connection.in.head.at < begins_at_ + target_.size();
-    connection.stream->arm(sends, receiving_ && waits);
+    const Stripe& in = connection.in;
+    const bool reads = in.moved < stripe_head_bytes || (!is_early(in) && in.head.at + in.moved - stripe_head_bytes < begins_at_ + target_.size());
+    connection.stream->arm(sends, receiving_ && reads);
   }
+}
+
+int64_t StripedChannel::unsent_bytes() const {
+  uint64_t bytes = 0;
+  for (const Posted& posted : queue_) bytes += posted.left;
+  return static_cast<int64_t>(bytes);
 }
 
 void StripedChannel::drop() {
   dropped_ = true;
   queue_.clear();
   target_ = {};
+  came_ = 0;
 }
 
 void StripedChannel::close() {
@@ -164,21 +198,26 @@ void StripedChannel::finish() {
   for (Connection& connection : connections_) connection.stream->finish();
 }
 
+// Where a stripe is early, what it waits for has to come by another connection.
 bool StripedChannel::holds_more() {
-  return std::ranges::any_of(connections_, [](Connection& connection) { return connection.stream->holds_more(); });
+  return std::ranges::any_of(connections_, [this](Connection& connection) { return !is_early(connection.in) && connection.stream->holds_more(); });
 }
 
 // One that ended between two stripes may have carried all that it was to: what is still awaited may come by another.
 Status StripedChannel::state() const {
   if (!state_.ok()) return state_;
   const Connection* ended = nullptr;
+  bool more_may_come = false;
   for (const Connection& connection : connections_) {
-    if (connection.stream->state().ok()) continue;
+    const bool goes_on = connection.stream->state().ok();
+    more_may_come |= goes_on && !is_early(connection.in);
+    if (goes_on) continue;
     if (connection.is_halfway() || cut_ < end_) return connection.stream->state();
     ended = &connection;
   }
-  const bool all_ended = ended && std::ranges::none_of(connections_, [](const Connection& one) { return one.stream->state().ok(); });
-  return all_ended ? ended->stream->state() : Status::success();
+  if (more_may_come) return Status::success();
+  if (ended) return ended->stream->state();
+  return {ErrorCode::protocol, fmt::format("it left out place {} of its stream", given_)};
 }
 
 }  // namespace unisono

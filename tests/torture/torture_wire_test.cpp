@@ -1,6 +1,6 @@
 // What is said before the first byte of data, as none of ours says it: identities, greetings, verdicts and seats as functions of bytes, then openings
 // behind a good handshake. Each reader takes it or says what is wrong, in legible words and within its bounds; AddressSanitizer sees to the rest.
-// What follows on an open connection: torture_frames_test.cpp.
+// What follows on an open connection: torture_frames_test.cpp, torture_stripes_test.cpp.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -67,7 +67,7 @@ int64_t read_one_verdict(uint64_t seed) {
 int64_t read_one_seat(uint64_t seed) {
   Dice dice(seed);
   const Seat seat{dice.between(-1, 9), dice.between(-1, 9), dice.between(-1, 99999), dice.seed(), dice.seed(), dice.chance(90) ? "two" : "",
-                  dice.between(-1, 9), dice.chance(50) ? "10.0.0.1:29500" : ""};
+                  dice.between(-1, 9), dice.chance(50), dice.between(0, 16), dice.chance(50) ? "10.0.0.1:29500" : ""};
   const std::string text = maybe_mutated(dice, seat.text());
   if (const auto read = Seat::parse(text)) {
     EXPECT_EQ(read->text(), text);
