@@ -33,9 +33,12 @@ TEST(Addresses, begin_with_the_kernels_choice_and_leave_out_loopback_and_what_is
   EXPECT_EQ(chosen("", "fd00::7"), "fd00::7 10.0.0.7 172.17.0.1 10.1.0.7 192.168.9.7");
 }
 
-TEST(Addresses, are_loopback_alone_where_ranks_meet_there) {
-  EXPECT_EQ(chosen("", "127.0.0.1"), "127.0.0.1");
-  EXPECT_EQ(chosen("eth", "::1"), "::1");
+// Of a name that stands for the loopback interface on its own machine others know an address; they are to find this rank there.
+TEST(Addresses, are_those_that_others_reach_also_where_the_meeting_point_is_loopback) {
+  EXPECT_EQ(chosen("", "127.0.0.1"), "172.17.0.1 10.1.0.7 10.0.0.7 192.168.9.7 fd00::7");
+  EXPECT_EQ(chosen("=eth1", "::1"), "10.1.0.7");
+  const std::vector<Interface> only_lo = {{"lo", host("127.0.0.1")}};
+  EXPECT_EQ(choose_addresses(only_lo, {}, host("127.0.0.1"))->front().host(), "127.0.0.1");
 }
 
 TEST(Addresses, follow_the_pattern) {
@@ -131,6 +134,10 @@ TEST(PortHolder, is_read_from_the_kernels_tables) {
   EXPECT_EQ(holder_in(four, *Address::parse("10.0.0.1:20001")), 33) << "who listens everywhere listens here";
   EXPECT_EQ(holder_in(four, *Address::parse("10.0.0.1:20000")), std::nullopt);
   EXPECT_EQ(holder_in(six, *Address::parse("[fd00::1]:20000")), 7);
+  constexpr const char* both = "   0: 00000000000000000000000000000000:4E20 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  8 0 4\n"
+                               "   1: 0000000000000000FFFF00000100000A:4E21 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  9 0 4\n";
+  EXPECT_EQ(holder_in(both, *Address::parse("10.0.0.1:20000")), 8) << "who listens at :: for both families";
+  EXPECT_EQ(holder_in(both, *Address::parse("10.0.0.1:20001")), 9) << "at the mapped form of this one";
 }
 
 }  // namespace

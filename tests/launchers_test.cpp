@@ -30,7 +30,7 @@ std::string error(const Environment& environment, const std::vector<Ancestor>& a
 }
 
 void expect_says(const std::string& text, const std::string& part) {
-  EXPECT_PRED_FORMAT2(testing::IsSubstring, part, text);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, text);
 }
 
 const Environment by_unisono_run = {{"UNISONO_LAUNCHER", "run"},
@@ -117,7 +117,8 @@ TEST(Launchers, unisono_run) {
                                               .local_size = 2,
                                               .job = "unisono run 4711-5f3a9c21",
                                               .all_local = true,
-                                              .meeting_point = "127.0.0.1:23456"}));
+                                              .meeting_point = "127.0.0.1:23456",
+                                              .meeting_variable = "MASTER_ADDR"}));
   expect_says(error(without(by_unisono_run, "UNISONO_JOB")), "UNISONO_JOB");
 }
 
@@ -130,6 +131,7 @@ TEST(Launchers, torchrun) {
                                            .job = "torchrun 7d1c restart 0 at 10.0.0.7:29400",
                                            .all_local = false,
                                            .meeting_point = "10.0.0.7:29400",
+                                           .meeting_variable = "MASTER_ADDR",
                                            .meeting_point_is_taken = true}));
 }
 
@@ -154,6 +156,7 @@ TEST(Launchers, msrun) {
                                         .job = "msrun 127.0.0.1:8118",
                                         .all_local = true,
                                         .meeting_point = "127.0.0.1:8118",
+                                        .meeting_variable = "MS_SCHED_HOST",
                                         .meeting_point_is_taken = true}));
 }
 
@@ -274,7 +277,8 @@ TEST(Launchers, set_by_hand) {
                                        .local_size = -1,
                                        .job = "env:// 10.0.0.7:29500",
                                        .all_local = false,
-                                       .meeting_point = "10.0.0.7:29500"}));
+                                       .meeting_point = "10.0.0.7:29500",
+                                       .meeting_variable = "MASTER_ADDR"}));
   EXPECT_EQ(read({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).size, 1);
 }
 

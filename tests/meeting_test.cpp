@@ -144,7 +144,7 @@ TEST_F(Meeting, another_version_on_another_machine_is_named) {
       return;
     }
     const std::string place = fmt::format("{}:{}", TwoMachines::address(0), port);
-    auto found = find_place(place, Deadline::in_seconds(5));
+    auto found = find_place({place, "MASTER_ADDR"}, Deadline::in_seconds(5), {});
     auto trust = trust_for("env:// " + place, found->addresses.front());
     ASSERT_TRUE(trust.ok()) << trust.status().text();
     auto store = make_tcp_store({.host = TwoMachines::address(0), .port = port, .options = {.timeout_s = 20}, .trust = *trust, .rank = 1});
@@ -173,7 +173,7 @@ TEST_F(Meeting, a_rank_that_comes_again_too_soon_waits_for_the_next_store) {
     enter(machines, {rank, rank, 2});
     if (rank == 0) {
       const std::string place = fmt::format("{}:{}", TwoMachines::address(0), port);
-      auto trust = trust_for("env:// " + place, find_place(place, Deadline::in_seconds(5))->addresses.front());
+      auto trust = trust_for("env:// " + place, find_place({place, "MASTER_ADDR"}, Deadline::in_seconds(5), {})->addresses.front());
       ASSERT_TRUE(trust.ok()) << trust.status().text();
       auto old = make_tcp_store({.host = TwoMachines::address(0), .port = port, .options = {.is_master = true}, .trust = *trust, .rank = 0});
       ASSERT_TRUE(old.ok()) << old.status().text();
@@ -193,8 +193,10 @@ TEST_F(Meeting, a_store_that_starts_late_is_waited_for) {
   expect_all_succeeded(Children(2, [&](int rank) {
     enter(machines, {rank, rank, 2});
     if (rank == 1) signs[0].ready = 1;
-    if (rank == 0) EXPECT_TRUE(await([&] { return signs[0].ready == 1; }));
-    if (rank == 0) let_pass(2);  // that nobody is there for so long is what is tried
+    if (rank == 0) {
+      EXPECT_TRUE(await([&] { return signs[0].ready == 1; }));
+      let_pass(2);  // that nobody is there for so long is what is tried
+    }
     distributed::init_process_group({});
     expect_sum(rank, 2);
     distributed::destroy_process_group();
@@ -272,9 +274,11 @@ TEST_F(Meeting, noise_in_the_store_is_an_error_and_nobody_is_connected_to) {
   expect_all_succeeded(Children(2, [&](int index) {
     enter(machines, {index, index, 2});
     auto store = open_store(index == 0);
-    if (index == 0) outcomes.note(0, [&] { distributed::init_process_group({.rank = 0, .world_size = 2, .store = store}); });
-    if (index == 0) EXPECT_TRUE(await([&] { return store->check({"done"}); }));
-    if (index == 0) return;
+    if (index == 0) {
+      outcomes.note(0, [&] { distributed::init_process_group({.rank = 0, .world_size = 2, .store = store}); });
+      EXPECT_TRUE(await([&] { return store->check({"done"}); }));
+      return;
+    }
     store->set(meeting_in(*store) + "/seats/1", std::string(size_t{8} << 20, '\xff'));
     EXPECT_TRUE(await([&] { return outcomes.of(0).was_made(); }, 10));
     store->set("done", "");
@@ -289,7 +293,7 @@ TEST_F(Meeting, only_one_rank_of_each_machine_talks_to_the_store) {
   SharedArray<Signs> signs(1);
   expect_all_succeeded(Children(ranks, [&](int rank) {
     enter(machines, {rank % 2, rank, ranks});
-    if (rank == ranks - 1) EXPECT_TRUE(await([&] { return signs[0].go == 1; }));
+    if (rank == ranks - 1) { EXPECT_TRUE(await([&] { return signs[0].go == 1; })); }
     if (rank != ranks - 2) {
       distributed::init_process_group({});
       expect_sum(rank, ranks);

@@ -45,7 +45,7 @@ TEST(TCPStoreLoss, users_of_a_master_that_does_not_come_are_told) {
   expect_error<TimeoutError>({fmt::format("127.0.0.1:{}", port.number()), "0.05 s", "Connection refused"}, [&] { user_of(port.number(), 0.05); });
   const Descriptor full = listening();  // and whose kernel does not even answer: it has somebody in line, and room for one
   EXPECT_EQ(listen(full.number(), 0), 0);
-  const int silent = address_of_socket(full.number()).port();
+  const int silent = Address::of_socket(full.number()).port();
   const Descriptor in_line = connected_to(silent);
   expect_error<TimeoutError>({"nobody answers"}, [&] { user_of(silent, 0.05); });
 }

@@ -89,7 +89,7 @@ TEST(TCPStrangers, that_pretend_to_be_the_store_are_not_believed) {
       is_closed(visitor);
     });
     const int64_t started_ns = now_ns();
-    expect_error<AuthError>({"127.0.0.1"}, [&] { user_of(address_of_socket(listener.number()).port()); });
+    expect_error<AuthError>({"127.0.0.1"}, [&] { user_of(Address::of_socket(listener.number()).port()); });
     EXPECT_LT(now_ns() - started_ns, 1'000'000'000);
     fake.join();
   }
@@ -211,6 +211,29 @@ TEST(TCPStrangers, that_only_know_the_job_do_not_keep_users_out) {
   EXPECT_LT(now_ns() - started_ns, 5'000'000'000);
 }
 
+// What a user says first is recorded on its way and said again, many times: it proves the secret once.
+TEST(TCPStrangers, that_repeat_what_a_user_has_said_do_not_keep_users_out) {
+  char said[4096];
+  size_t bytes = 0;
+  {
+    const Descriptor ear = listening();
+    std::thread user([&] { expect_error<TimeoutError>({"127.0.0.1"}, [&] { user_of(Address::of_socket(ear.number()).port(), 0.5); }); });
+    const Descriptor heard(accept(ear.number(), nullptr, nullptr));
+    bytes = static_cast<size_t>(recv(heard.number(), said, sizeof(said), 0));
+    user.join();
+  }
+  ASSERT_GT(bytes, 100u);
+  const auto store = master({.stranger_s = 60});
+  std::list<Descriptor> crowd;
+  const int64_t started_ns = now_ns();
+  for (int count = 0; count < 400; ++count) {
+    crowd.push_back(connected_to(store->port()));
+    EXPECT_EQ(send(crowd.back().number(), said, bytes, MSG_NOSIGNAL), static_cast<ssize_t>(bytes));
+  }
+  user_of(store->port(), 30)->set("a", "1");
+  EXPECT_LT(now_ns() - started_ns, 3'000'000'000) << "64 of them a second would be let past";
+}
+
 TEST(TCPStrangers, of_another_version_are_told_both) {
   const auto store = master();
   RawStoreClient other(store->port());
@@ -266,7 +289,7 @@ class Proxy {
     shutdown(listener_.number(), SHUT_RDWR);
     thread_.join();
   }
-  int port() const { return address_of_socket(listener_.number()).port(); }
+  int port() const { return Address::of_socket(listener_.number()).port(); }
 
  private:
   void run(int port) {

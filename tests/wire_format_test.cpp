@@ -9,6 +9,7 @@
 #include "group/notice.hpp"
 #include "rendezvous/roster.hpp"
 #include "transport/greeting.hpp"
+#include "transport/striped_channel.hpp"
 #include "trust/identity.hpp"
 
 namespace unisono {
@@ -66,13 +67,13 @@ TEST(WireFormat, of_an_identity) {
 
 TEST(WireFormat, of_a_seat) {
   const std::string version = UNISONO_VERSION " ";
-  EXPECT_EQ((Seat{4, 3, 4711, 0xabc, 0xdef, "two", 2, "10.0.0.1:29500"}.text()), version + "4 3 4711 abc def two 2 10.0.0.1:29500");
-  for (const char* text : {"4 3 4711 abc def two 2 10.0.0.1:29500", "1 0 1 0 0 ? 0 "}) EXPECT_TRUE(Seat::parse(version + text)) << text;
-  for (const char* text : {"", "0 3 4711 abc def two 2 x", "4 -3 4711 abc def two 2 x", "4 3 -4711 abc def two 2 x", "4 3 4711 abc", "4 3 4711 abc def  2 x",
-                           "4 3 4711 0abc def two 2 x", "4 3 99999999999 abc def two 2 x", "4 3 4711 abc def t\x1bo 2 x", "4 3 4711 abc def two -2 x",
-                           "4 3 4711 abc def two 2 10.0.0.1\x1b[2J"})
+  EXPECT_EQ((Seat{4, 3, 4711, 0xabc, 0xdef, "two", 2, true, 3, "10.0.0.1:29500"}.text()), version + "4 3 4711 abc def two 2 1 3 10.0.0.1:29500");
+  for (const char* text : {"4 3 4711 abc def two 2 1 3 10.0.0.1:29500", "1 0 1 0 0 ? 0 0 1 "}) EXPECT_TRUE(Seat::parse(version + text)) << text;
+  for (const char* text : {"", "0 3 4711 abc def two 2 0 1 x", "4 -3 4711 abc def two 2 0 1 x", "4 3 -4711 abc def two 2 0 1 x", "4 3 4711 abc", "4 3 4711 abc def  2 0 1 x",
+                           "4 3 4711 0abc def two 2 0 1 x", "4 3 99999999999 abc def two 2 0 1 x", "4 3 4711 abc def t\x1bo 2 0 1 x", "4 3 4711 abc def two -2 0 1 x",
+                           "4 3 4711 abc def two 2 0 1 10.0.0.1\x1b[2J", "4 3 4711 abc def two 2 2 1 x", "4 3 4711 abc def two 2 0 0 x", "4 3 4711 abc def two 2 x"})
     EXPECT_FALSE(Seat::parse(version + text)) << text;
-  EXPECT_FALSE(Seat::parse(version + "4 3 4711 abc def two 2 " + std::string(1100, '1'))) << "too long";
+  EXPECT_FALSE(Seat::parse(version + "4 3 4711 abc def two 2 0 1 " + std::string(1100, '1'))) << "too long";
   EXPECT_EQ(reason_to_give_up("8 rank 3\n\x1b[2J did not come").message(), "rank 3 ?[2J did not come");
   EXPECT_EQ(reason_to_give_up("18 x").code(), ErrorCode::init);
 }
@@ -94,6 +95,15 @@ TEST(WireFormat, of_frames) {
   EXPECT_FALSE(can_be(LinkFrame{.tile = 5}, 4, 5));
   EXPECT_FALSE(can_be(LinkFrame{.tile = 3}, 4, 5));
   EXPECT_FALSE(can_be(LinkFrame{.tile = UINT32_MAX}, 4, 5));
+}
+
+TEST(WireFormat, of_a_stripe) {
+  EXPECT_EQ(hexadecimal_of(StripeHead{.at = 0x0807060504030201, .bytes = 0x40000}), "0102030405060708" "00000400" "00000000");
+  for (const StripeHead& head : {StripeHead{.at = 0, .bytes = 1}, StripeHead{.at = 1, .bytes = 262'144}, StripeHead{.at = UINT64_MAX - 1, .bytes = 1}})
+    EXPECT_TRUE(check_stripe(head).ok()) << head.at << " " << head.bytes;
+  for (const StripeHead& head : {StripeHead{.at = 0, .bytes = 0}, StripeHead{.at = 0, .bytes = 262'145}, StripeHead{.at = 0, .bytes = UINT32_MAX}, StripeHead{.at = UINT64_MAX, .bytes = 1},
+                                 StripeHead{.at = UINT64_MAX - 262'143, .bytes = 262'144}, StripeHead{.at = 0, .bytes = 1, .unused = 1}})
+    EXPECT_EQ(check_stripe(head).code(), ErrorCode::protocol) << head.at << " " << head.bytes;
 }
 
 // Of a world of four.

@@ -13,6 +13,10 @@ inline int64_t now_ns() {
 
 inline constexpr int64_t never_ns = INT64_MAX;
 
+// Where a connection ends, or its peer falls silent, others may know better what became of it: they are waited for so long. The two seconds
+// that are promised have room for it, and for telling everybody.
+inline constexpr int64_t for_better_news_ns = 1'500'000'000;
+
 // A point in time by which something must have happened; a value.
 struct Deadline {
   int64_t at_ns = never_ns;

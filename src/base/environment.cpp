@@ -60,7 +60,7 @@ Environment process_environment() {
   return environment;
 }
 
-// A name may be there twice; the first counts, as it does for getenv().
+// A name may be there twice; the first one is what the C library gives, and what is taken here.
 std::optional<size_t> take_variable(std::string_view name, std::span<char> value) {
   std::optional<size_t> taken;
   for (char** entry = environ; entry && *entry;) {

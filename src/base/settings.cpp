@@ -134,6 +134,8 @@ const std::vector<Row>& rows() {
            "addresses under which other machines reach this rank, with or without :port, told instead of those that are found (NAT, containers)"),
       text("UNISONO_PORT_RANGE", &Settings::port_range, "ports that ranks listen at, 20000-20063; each rank of a machine takes one"),
       flag("UNISONO_ENCRYPT", &Settings::encrypt, "on: between hosts all bytes stay in TLS; off: connections open in TLS, and data follows in the clear"),
+      flag("UNISONO_INSECURE", &Settings::insecure,
+           "on: where no secret is found, ranks on several machines let in whoever reaches them; only for networks that nobody else is on"),
       few("UNISONO_SOCKETS_PER_PEER", &Settings::sockets_per_peer,
           "connections between two ranks on different hosts, 1 to 16: more where the network gives one connection less than the wire has"),
       text("UNISONO_PRETEND_HOSTS", &Settings::pretend_hosts,

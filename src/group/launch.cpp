@@ -12,6 +12,7 @@
 #include "rendezvous/launchers.hpp"
 #include "rendezvous/tcp_store.hpp"
 #include "rendezvous/trust_for.hpp"
+#include "transport/interfaces.hpp"
 #include "trust/secret.hpp"
 
 namespace unisono {
@@ -37,6 +38,7 @@ Result<LaunchInfo> who_am_i(const LaunchRequest& request, const Environment& env
   info.size = info.local_size = *request.size;
   if (by_tcp) {
     info.meeting_point = method->path;
+    info.meeting_variable = "init_method";
     info.job = request.init_method;
     info.all_local = false;
   }
@@ -65,14 +67,16 @@ Result<Address> anywhere_else() {
 // Where ranks that meet by a store of the user's choose their addresses by: what the user says, where the store is, where the launcher says that rank 0
 // is, or the default route. An address that only this machine can reach leads nowhere.
 std::function<Result<Address>()> point_of(const StoreReach& reach, const Settings& settings, const Environment& environment, const Deadline& deadline) {
-  std::vector<std::string> hosts = {settings.store.substr(0, settings.store.rfind(':')), reach.host, std::string(text_of(environment, "MASTER_ADDR"))};
-  std::erase_if(hosts, [](const std::string& host) { return host.empty() || is_loopback(host); });
-  return [host = hosts.empty() ? std::string() : hosts.front(), deadline]() -> Result<Address> {
-    constexpr int any_port = 9;
-    if (host.empty()) return anywhere_else();
-    auto place = find_place(address(host, any_port), deadline);
+  constexpr int any_port = 9;
+  std::vector<PlaceText> places;
+  const std::string by_user = settings.store.substr(0, settings.store.rfind(':'));
+  for (const auto& [host, given_by] : {std::pair(by_user, "UNISONO_STORE"), {reach.host, "store"}, {std::string(text_of(environment, "MASTER_ADDR")), "MASTER_ADDR"}})
+    if (!host.empty() && !is_loopback(host)) places.push_back({address(host, any_port), given_by});
+  return [places, deadline, log = Log(settings.log, -1)]() -> Result<Address> {
+    if (places.empty()) return anywhere_else();
+    auto place = find_place(places.front(), deadline, log);
     if (!place.ok()) return place.status();
-    return place->addresses.front();
+    return place->is_own_name() ? anywhere_else() : place->addresses.front();
   };
 }
 
@@ -82,6 +86,7 @@ Result<std::shared_ptr<World>> join_by_store(const std::shared_ptr<distributed::
   options.join_by = Deadline::in_seconds(options.settings.join_timeout_s);  // of both: of learning the name, and of meeting by it
   const StoreMeeting meeting{options.rank, options.size, options.settings.join_timeout_s};
   auto job = job_in_store(*store, meeting);
+  if (job.status().code() == ErrorCode::store_lost && store->reach().other_machines) return meeting_store_lost(job.status());
   if (!job.ok()) return job.status();
   options.job = job->name + options.job;
   const StoreReach reach = store->reach();
@@ -104,12 +109,47 @@ Result<std::shared_ptr<World>> join_by_store(const std::shared_ptr<distributed::
 
 // The place where ranks of several machines meet: where the user says, or the launcher, if nobody else listens there.
 Result<MeetingPlace> place_of_machines(const LaunchInfo& info, const WorldOptions& options) {
-  const std::string point = options.settings.store.empty() ? info.meeting_point : options.settings.store;
-  if (!point.empty() && (!info.meeting_point_is_taken || !options.settings.store.empty())) return find_place(point, options.join_by);
+  const bool by_user = !options.settings.store.empty();
+  const PlaceText point = by_user ? PlaceText{options.settings.store, "UNISONO_STORE"} : PlaceText{info.meeting_point, info.meeting_variable};
+  if (!point.text.empty() && (!info.meeting_point_is_taken || by_user)) return find_place(point, options.join_by, Log(options.settings.log, options.rank));
   return Status(ErrorCode::init, fmt::format("{} started this job on several machines ({} ranks, {} here), and {}; set UNISONO_STORE=host:port on all "
                                              "ranks, a free port of rank 0's machine",
                                              info.launcher, info.size, info.local_size,
-                                             point.empty() ? "says no place where they could meet" : "listens at " + point + " itself"));
+                                             point.text.empty() ? "says no place where they could meet" : "listens at " + point.text + " itself"));
+}
+
+// By which the ranks of a job know each other at the place where they meet, and whether rank 0 can listen there for other machines. Where the place's name
+// stands for the loopback interface here, and there is a secret, rank 0 listens at the machine's other addresses as well, since that is where others look for it.
+struct WayToMeet {
+  std::shared_ptr<const Trust> trust;
+  std::vector<Address> also_at;
+};
+Result<WayToMeet> way_to_meet(const MeetingPlace& place, const WorldOptions& options) {
+  WayToMeet way;
+  if (!place.is_own_name()) {
+    auto trust = trust_for(options.job, place.addresses.front());
+    if (!trust.ok()) return trust.status();
+    way.trust = std::move(*trust);
+    return way;
+  }
+  auto secret = find_secret();
+  if (!secret.ok()) return secret.status();
+  if (!*secret && !options.settings.insecure) return way;  // then all ranks have to be here
+  auto trust = trust_between_machines(options.job, place.host + " may be looked for by other machines");
+  if (!trust.ok()) return trust.status();
+  way.trust = std::move(*trust);
+  auto interfaces = InterfacePattern::parse(options.settings.socket_ifname);
+  if (!interfaces.ok()) return interfaces.status();
+  auto addresses = choose_addresses(interfaces_here(), *interfaces, {});
+  for (const Address& one : addresses.ok() ? *addresses : std::vector<Address>())
+    if (!one.is_loopback()) way.also_at.push_back(one.with_port(place.addresses.front().port()));
+  return way;
+}
+
+std::string hint_of(const MeetingPlace& place) {
+  if (!place.is_own_name()) return "";
+  return fmt::format(" {} is {} on this machine, where no other machine finds it: without a secret (`unisono secret new`), or if they find nothing by that name "
+                     "either, name rank 0's machine by an address that the others reach", place.host, place.addresses.front().host());
 }
 
 // Ranks that may be on several machines meet through a store, which rank 0 serves until they have met. The others of its machine, and of every other,
@@ -120,13 +160,15 @@ Result<std::shared_ptr<World>> join_through_machines(const LaunchInfo& info, Wor
   auto place = place_of_machines(info, options);
   if (!place.ok()) return place.status();
   const Address point = place->addresses.front();
-  auto trust = trust_for(options.job, point);
-  if (!trust.ok()) return trust.status();
+  auto way = way_to_meet(*place, options);
+  if (!way.ok()) return way.status();
+  options.hint = hint_of(*place);
   if (options.size == 1) return World::join(std::move(options));
   TcpStoreRequest request;
   request.host = place->host;
   request.port = point.port();
-  request.trust = std::move(*trust);
+  request.trust = std::move(way->trust);
+  request.also_at = std::move(way->also_at);
   request.rank = options.rank;
   request.options.is_master = options.rank == 0;
   auto open = [request, deadline = options.join_by](const std::stop_token& stop) mutable -> Result<std::shared_ptr<distributed::Store>> {

@@ -40,6 +40,9 @@ Status World::open() {
   request_ = {rank(), size(), options_.job, has_deadline ? options_.join_by : Deadline::in_seconds(settings().join_timeout_s), log_};
   request_.store = options_.store;
   request_.listen = [this](const std::string& world) { return listen(world); };
+  request_.warn_after_s = settings().warn_after_s;
+  request_.encrypt = settings().encrypt;
+  request_.sockets_per_peer = static_cast<int>(settings().sockets_per_peer);
   request_.hint = options_.hint;
   if (Status prepared = or_out_of_memory([this] { return prepare(); }); !prepared.ok()) {
     arena_.reset();  // what there is, so that there are descriptors to say so with
@@ -87,7 +90,11 @@ Status World::prepare() {
   }
   RETURN_IF_ERROR(parse_address_settings());
   RETURN_IF_ERROR(require_descriptors(request_));
-  if (streams_.kind == StreamChoice::Kind::sockets || !hosts().one()) RETURN_IF_ERROR(prepare_sockets({Address::loopback(0)}, options_.job));
+  if (streams_.kind == StreamChoice::Kind::sockets || !hosts().one()) {
+    auto trust = trust_for(options_.job, Address::loopback(0));
+    if (!trust.ok()) return trust.status();
+    RETURN_IF_ERROR(prepare_sockets({Address::loopback(0)}, std::move(*trust)));
+  }
   auto watch = DeathWatch::open();
   if (!watch.ok()) return watch.status();
   death_watch_ = std::move(*watch);
@@ -140,8 +147,12 @@ Status World::parse_address_settings() {
 }
 
 // Only when it is known that there are ranks on other machines. `world` stands for all of them, so that nobody is let in who has met others.
+// They may be anywhere, wherever this one has met them: it listens where others can reach it, and lets nobody in without proof.
 Result<Sockets*> World::listen(const std::string& world) {
-  Address of_kernel = Address::loopback(0);
+  const std::string job = fmt::format("{} {}", options_.job, world);
+  auto trust = trust_between_machines(job, fmt::format("some of the {} ranks are on other machines", size()));
+  if (!trust.ok()) return trust.status();
+  Address of_kernel;
   if (options_.meeting_point) {
     auto there = options_.meeting_point();
     if (!there.ok()) return there.status();
@@ -153,19 +164,19 @@ Result<Sockets*> World::listen(const std::string& world) {
   auto addresses = choose_addresses(interfaces_here(), interfaces_, of_kernel);
   if (!addresses.ok()) return addresses.status();
   sockets_.reset();  // of an attempt before this one: their ports may be all there are
-  if (Status status = prepare_sockets(std::move(*addresses), fmt::format("{} {}", options_.job, world)); !status.ok()) return status;
+  if (Status status = prepare_sockets(std::move(*addresses), std::move(*trust)); !status.ok()) return status;
   sockets_->know(head().probe);
   return sockets_.get();
 }
 
 // On the loopback interface, where nobody else is told of them, ports and addresses are nobody's choice.
-Status World::prepare_sockets(std::vector<Address> at, const std::string& job) {
-  auto trust = trust_for(job, at.front());
-  if (!trust.ok()) return trust.status();
+Status World::prepare_sockets(std::vector<Address> at, std::shared_ptr<const Trust> trust) {
+  if (settings().encrypt && !trust)
+    return {ErrorCode::auth, "UNISONO_ENCRYPT is on, and there is no secret to encrypt by; make one with `unisono secret new`, or name a file that holds it by UNISONO_SECRET_FILE"};
   const bool is_told = !at.front().is_loopback();
   SocketChoice choice{.listens_at = std::move(at),
                       .send_buffer_bytes = streams_.send_buffer_bytes,
-                      .trust = std::move(*trust),
+                      .trust = std::move(trust),
                       .me = rank(),
                       .sealed = settings().encrypt,
                       .per_peer = static_cast<int>(settings().sockets_per_peer),

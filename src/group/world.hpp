@@ -46,7 +46,7 @@ struct WorldOptions {
   Settings settings;
   Deadline join_by = {};          // otherwise as the settings say
   MeetingStore store = {};        // by which ranks of several machines meet; none: all are on this one
-  std::function<Result<Address>()> meeting_point = {};  // towards which this machine's address is chosen; none: the loopback interface
+  std::function<Result<Address>()> meeting_point = {};  // towards which this machine's address is chosen; none: any
   std::string hint = {};          // for the user, where ranks are missing
   Descriptor meeting_file = {};  // that gives the job its name; open for as long as the job may be met by that name
   Status refusal = {};           // why this rank will not join: then it only tells the others so
@@ -109,7 +109,7 @@ class World : public std::enable_shared_from_this<World> {
   Status open();
   Status prepare();
   Status parse_address_settings();
-  Status prepare_sockets(std::vector<Address> at, const std::string& job);
+  Status prepare_sockets(std::vector<Address> at, std::shared_ptr<const Trust> trust);
   Result<Sockets*> listen(const std::string& world);
   std::function<void(const std::string&)> tell_of_refusals() const;
   void settle_policy();

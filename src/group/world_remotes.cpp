@@ -19,7 +19,6 @@
 namespace unisono {
 namespace {
 
-constexpr int64_t patience_ns = 2'000'000'000;
 constexpr const char* silent_text =
     "is silent: its connection ended without a goodbye, and nobody on its host says why";
 constexpr size_t most_early = 1024;
@@ -165,7 +164,7 @@ void World::judge_doubts() {
   for (const auto& [rank, doubt] : doubts_) {
     auto may_tell = [&](int other) { return other != rank && !doubts_.contains(other) && how_lost(other).empty(); };
     const bool waits = doubt.ended ? doubt.how.empty() && std::ranges::any_of(hosts().ranks_on(hosts().of(rank)), may_tell) : true;
-    if (!waits || now_ns() - doubt.since_ns > patience_ns) lost.push_back({rank, doubt.how.empty() ? std::string(silent_text) : doubt.how});
+    if (!waits || now_ns() - doubt.since_ns > for_better_news_ns) lost.push_back({rank, doubt.how.empty() ? std::string(silent_text) : doubt.how});
   }
   for (const auto& [rank, how] : lost) {
     doubts_.erase(rank);

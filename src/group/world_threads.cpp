@@ -176,7 +176,7 @@ void World::member_lost(int peer, const std::string& how) {
     notice.add_text(how);
     remotes_->tell_all(notice);
   }
-  log_.info(fmt::format("rank {} (pid {}) {}", peer, joined_.neighbours[index].pid, how));
+  log_.info(fmt::format("rank {} ({}) {}", peer, joined_.neighbours[index].process(), how));
   ring_bell(head());  // whoever is waiting for it to make a group
 }
 

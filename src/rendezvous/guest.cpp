@@ -58,6 +58,31 @@ Status not_all_came(const JoinRequest& request, const std::vector<int>& missing)
                                        request.size - static_cast<int>(missing.size()), request.size, request.job, fmt::join(missing, ", "), request.hint)};
 }
 
+void tell_guests(const Guests& guests, const JoinMessage& outcome, const Deadline& deadline) {
+  JoinMessage to_others = outcome;
+  if (outcome.kind == JoinKind::go) to_others.kind = JoinKind::retry;  // they came too late for this world
+  for (const auto& guest : guests) {
+    if (guest->hello) static_cast<void>(send(guest->socket, outcome, {}, deadline).ok());  // a guest that is gone needs no answer
+    if (!guest->hello) mention(guest->socket, to_others);
+  }
+}
+
+Result<std::optional<JoinMessage>> word_of(Guest& guest) {
+  auto received = receive(guest.socket);
+  if (!guest.hello) {
+    if (!received.ok()) guest.socket.reset();
+    return std::optional<JoinMessage>();
+  }
+  if (!received.ok()) return went_away(guest);
+  if (received->message.kind == JoinKind::unable) return unable(received->message, guest.who);
+  return std::optional(received->message);
+}
+
+Status not_all_went_on(const JoinRequest& request, const std::vector<int>& unready) {
+  return {ErrorCode::init, fmt::format("all {} ranks of job \"{}\" met, but these did not go on in time: {}. Are they stopped?", request.size, request.job,
+                                       fmt::join(unready, ", "))};
+}
+
 Status store_has_not_answered(const JoinRequest& request) {
   return {ErrorCode::init, fmt::format("not all of {} ranks joined job \"{}\", and the store by which they meet has not answered", request.size, request.job)};
 }

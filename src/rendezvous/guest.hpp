@@ -26,11 +26,16 @@ using Guests = std::vector<std::unique_ptr<Guest>>;
 void admit_guests(Door& door, Guests& guests);  // whoever is at the door
 void dismiss_silent_guests(Guests& guests);     // those who have said nothing for long, or are too many, and those who are gone
 
+// What became of the joining: to members with a little patience, since they may still have much to read; to everybody else in passing.
+void tell_guests(const Guests& guests, const JoinMessage& outcome, const Deadline& deadline);
+
 Status already_running(const JoinRequest& request, const Descriptor& holder);  // somebody else holds the meeting place
 Status unable(const JoinMessage& message, const PeerIdentity& who);
 Status went_away(const Guest& guest);
 Status means_the_same_world(const JoinMessage& hello, const PeerIdentity& who, const JoinRequest& request, const JoinMessage& mine);  // but for its seat
 Status not_all_came(const JoinRequest& request, const std::vector<int>& missing);
+Result<std::optional<JoinMessage>> word_of(Guest& guest);  // what a member says; nothing of one that came too late for this world, and hears so
+Status not_all_went_on(const JoinRequest& request, const std::vector<int>& unready);
 Status store_has_not_answered(const JoinRequest& request);
 Descriptor process_of(const Guest& guest);  // a pidfd; empty where its pid means nothing here
 

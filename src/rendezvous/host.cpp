@@ -31,8 +31,10 @@ class Host {
     Status status;
     try {
       meet_agents();
-      if (machines_) machines_->claim(hello_);
-      status = collect();
+      if (machines_) status = machines_->roster().started();
+      if (!status.ok()) status = cannot_join(status);
+      if (status.ok() && machines_) machines_->claim(hello_);
+      if (status.ok()) status = collect();
       if (status.ok() && turn_ == HostTurn::done) status = introduce();
       if (status.ok() && turn_ == HostTurn::done) status = until_ready();
     } catch (const std::bad_alloc&) {
@@ -101,10 +103,22 @@ class Host {
     if (machines_) machines_->roster().await("seats", request_.size);
     while (seated() < request_.size && !(machines_ && machines_->roster().entries())) {
       if (machines_ && machines_->roster().is_over()) return until_store_ends();
+      warn();
       RETURN_IF_ERROR(wait_once(seat_one));
     }
     if (machines_ && seated() == request_.size) machines_->all_are_here();
     return machines_ && seated() < request_.size ? meet_other_machines() : Status::success();
+  }
+
+  // One line, when somebody has not come for long.
+  void warn() {
+    if (!warns_.passed()) return;
+    if (machines_ && !std::exchange(asked_, true)) return machines_->roster().ask_who_is_missing();
+    if (!machines_ || machines_->roster().missing()) warn_of(missing());
+  }
+  void warn_of(const Status& why) {
+    request_.log.warning("still waiting: " + why.message());
+    warns_ = {};
   }
 
   template <typename Handle>
@@ -134,6 +148,7 @@ class Host {
       RETURN_IF_ERROR(machines_->read_seats());
       if (agreed != machines_->digest()) return machines_->complete_without_us();
     }
+    if (Status enough = require_connections(request_, machines_->elsewhere(), /*is_agent=*/true); !enough.ok()) return cannot_join(enough);
     auto sockets = request_.listen(agreed);
     if (!sockets.ok()) return cannot_join(sockets.status());
     sockets_ = *sockets;
@@ -141,6 +156,7 @@ class Host {
     machines_->enter_address(hello_);
     JoinMessage listen = hello_;
     listen.kind = JoinKind::listen;
+    listen.elsewhere = machines_->elsewhere();
     listen.say(agreed);
     for (const Guest* guest : seats_)
       if (guest) RETURN_IF_ERROR(tell(*guest, listen, {}));
@@ -165,6 +181,7 @@ class Host {
   Status until_store_ends() {
     machines_->roster().await("the end", 1);
     while (machines_->roster().state().ok() && seated() < request_.size) {
+      if (warns_.passed()) warn_of(machines_->complete_without_us());
       if (request_.deadline.passed()) return machines_->complete_without_us();
       RETURN_IF_ERROR(listen_once([this](Guest& guest) { return seat(guest); }));
     }
@@ -174,16 +191,11 @@ class Host {
   }
 
   Status hear_address(Guest& guest) {
-    auto received = receive(guest.socket);
-    if (!guest.hello) {  // came too late for this world, and hears so
-      if (!received.ok()) guest.socket.reset();
-      return Status::success();
-    }
-    if (!received.ok()) return went_away(guest);
-    if (received->message.kind == JoinKind::unable) return unable(received->message, guest.who);
-    if (received->message.kind != JoinKind::listening || guest.listens) return Status::success();
+    auto word = word_of(guest);
+    if (!word.ok()) return word.status();
+    if (!*word || (*word)->kind != JoinKind::listening || guest.listens) return Status::success();
     guest.listens = true;
-    guest.hello->say_addresses(received->message.addresses);
+    guest.hello->say_addresses((*word)->addresses);
     machines_->enter_address(*guest.hello);
     return Status::success();
   }
@@ -287,6 +299,7 @@ class Host {
     JoinMessage member = about ? *about->hello : hello_;
     member.kind = JoinKind::member;
     member.host = machines_ ? machines_->number_of(rank) : request_.hosts.of(rank);
+    member.say("");  // in its hello that was the layout of pretended hosts; here it would be another machine's name
     if (about && about->who.pid > 0) member.pid = about->who.pid;
     Descriptor process = about ? process_of(*about) : Descriptor(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
     const int arena = about ? about->arena.number() : mine_[0], life = about ? about->life.number() : mine_[1];
@@ -318,13 +331,8 @@ class Host {
     while (ready < all) {
       if (request_.deadline.passed()) return unready();
       RETURN_IF_ERROR(listen_once([&](Guest& guest) -> Status {
-        auto received = receive(guest.socket);
-        if (!guest.hello) {  // came too late for this world, and hears so
-          if (!received.ok()) guest.socket.reset();
-          return Status::success();
-        }
-        if (!received.ok()) return went_away(guest);
-        if (received->message.kind == JoinKind::unable) return unable(received->message, guest.who);
+        auto word = word_of(guest);
+        if (!word.ok() || !*word) return word.status();
         ready += !guest.ready;
         guest.ready = true;
         joined_.global_barrier &= guest.hello->flag != 0;
@@ -340,27 +348,17 @@ class Host {
     std::vector<int> ranks;
     for (const Guest* guest : seats_)
       if (guest && !guest->ready) ranks.push_back(guest->hello->rank);
-    return {ErrorCode::init, fmt::format("all {} ranks of job \"{}\" met, but these did not go on in time: {}. Are they stopped?",
-                                         request_.size, request_.job, fmt::join(ranks, ", "))};
+    return not_all_went_on(request_, ranks);
   }
 
-  // To members with a little patience, since they may still have much to read; to everybody else in passing.
   void tell_outcome(const Status& status) {
     if (!status.ok()) welcome();  // whoever is at the door hears it too
     JoinMessage message = hello_;
-    const JoinKind outcome = !status.ok() ? JoinKind::refuse : turn_ == HostTurn::again ? JoinKind::retry : JoinKind::go;
-    message.kind = outcome;
+    message.kind = !status.ok() ? JoinKind::refuse : turn_ == HostTurn::again ? JoinKind::retry : JoinKind::go;
     message.code = static_cast<uint32_t>(status.code());
     message.flag = joined_.global_barrier;
     message.say(status.message());
-    const Deadline deadline = Deadline::in_seconds(patience_with_latecomers_s);
-    for (const auto& guest : guests_) {
-      if (guest->hello) static_cast<void>(send(guest->socket, message, {}, deadline).ok());  // a guest that is gone needs no answer
-      if (guest->hello) continue;
-      if (status.ok()) message.kind = JoinKind::retry;  // came too late for this world
-      mention(guest->socket, message);
-      message.kind = outcome;
-    }
+    tell_guests(guests_, message, Deadline::in_seconds(patience_with_latecomers_s));
   }
 
   // Ranks are not started at the same instant. Who comes when joining has failed already is told why, too, for as long as it
@@ -379,6 +377,8 @@ class Host {
   JoinMessage hello_;
   std::span<const int> mine_;
   InterruptWatch interrupts_;
+  Deadline warns_ = Deadline::in_seconds(request_.warn_after_s);
+  bool asked_ = false;  // who is missing elsewhere, to warn
   Door door_;
   Deadline resting_{0};  // until then the door is not looked at
   Guests guests_;

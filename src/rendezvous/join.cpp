@@ -14,10 +14,12 @@
 #include "base/check.hpp"
 #include "base/hash.hpp"
 #include "base/interrupt.hpp"
+#include "base/legible.hpp"
 #include "base/shortage.hpp"
 #include "rendezvous/host.hpp"
 #include "rendezvous/join_messages.hpp"
 #include "transport/futex.hpp"
+#include "trust/strangers.hpp"
 
 namespace unisono {
 namespace {
@@ -90,9 +92,10 @@ Status check_entry(const JoinMessage& member, const JoinRequest& request) {
 }
 
 // There are ranks on other machines, and they have to know where to find this one.
-Status listen_for_others(const Descriptor& host, const JoinRequest& request, const JoinMessage& hello, const std::string& world) {
-  if (!request.listen) return invalid_entry();
-  auto sockets = request.listen(world);
+Status listen_for_others(const Descriptor& host, const JoinRequest& request, const JoinMessage& hello, const JoinMessage& told) {
+  if (!request.listen || told.elsewhere < 0 || told.elsewhere > request.size) return invalid_entry();
+  RETURN_IF_ERROR(require_connections(request, told.elsewhere, /*is_agent=*/false));
+  auto sockets = request.listen(told.text);
   if (!sockets.ok()) return sockets.status();
   JoinMessage listening = hello;
   listening.kind = JoinKind::listening;
@@ -108,7 +111,7 @@ Status meet_members(const Descriptor& host, const JoinRequest& request, const Jo
   for (int seen = 0; seen < request.size; ++seen) {
     auto received = next_message(host, request);
     if (received.ok() && received->message.kind == JoinKind::listen) {
-      RETURN_IF_ERROR(listen_for_others(host, request, hello, received->message.text));
+      RETURN_IF_ERROR(listen_for_others(host, request, hello, received->message));
       received = next_message(host, request);
     }
     again = received.ok() ? received->message.kind == JoinKind::retry : seen == 0 && hung_up(received.status());
@@ -185,6 +188,8 @@ Result<Joined> meet(const JoinRequest& request, const Arena& arena) {
   hello.flag = register_global_barrier();
   hello.probe = head.probe;
   hello.say_addresses(request.addresses);
+  hello.encrypt = request.encrypt;
+  hello.sockets_per_peer = request.sockets_per_peer;
   hello.hosts = request.hosts.one() ? 0 : hash_text(request.hosts.text());  // 2,2 and 2x2 are the same
   hello.say(request.hosts_text);
   const int mine[] = {arena.descriptor(), reading.number()};
@@ -226,6 +231,7 @@ Status admit(const JoinMessage& member, int arena, Joined& joined) {
   Neighbour& neighbour = joined.neighbours[static_cast<size_t>(member.rank)];
   neighbour = {member.rank, member.pid, nullptr, {}, member.probe};
   neighbour.where = {addresses_in(member.addresses).value_or(std::vector<Address>()), member.out_of_reach != 0, member.waits_for_us != 0};
+  if (arena < 0) neighbour.machine = legible(member.text);
   if (arena < 0) neighbour.mirror = Mapping::of_nobody(sizeof(ArenaHead));
   if (arena < 0) return Status::success();
   auto mapping = Mapping::of(arena);
@@ -238,20 +244,47 @@ Status admit(const JoinMessage& member, int arena, Joined& joined) {
   return Status::success();
 }
 
-// Each rank keeps two for every other (its pidfd and its life pipe; of one on another host three sockets); rank 0 has three while they
-// meet (host.cpp, introduce). Whoever may be on several machines listens at each of its addresses.
-Status require_descriptors(const JoinRequest& request) {
-  constexpr int64_t for_ourselves = 16, taken_for_granted = 16;
+namespace {
+
+constexpr int64_t for_ourselves = 16;
+
+int64_t for_strangers() {
+  rlimit limit = {};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? static_cast<int64_t>(strangers_within(limit.rlim_cur)) : 0;
+}
+
+Status require_open_files(const JoinRequest& request, int64_t needed, const std::string& what) {
+  constexpr int64_t taken_for_granted = 16;
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return Status::success();
   int64_t open_now = open_descriptors() - 3;  // without ".", ".." and the folder's own
   if (open_now <= 0) open_now = taken_for_granted;
-  const int64_t needed = (request.rank == 0 || request.store || !request.hosts.one() ? 3 : 2) * int64_t{request.size} + for_ourselves +
-                         (request.store ? static_cast<int64_t>(most_addresses) : 0);
   if (limit.rlim_cur >= static_cast<rlim_t>(open_now + needed)) return Status::success();
-  return {ErrorCode::resource, fmt::format("joining {} ranks needs {} open files beside the {} that rank {} has open, and the limit is {}; "
-                                           "raise it with `ulimit -n {}`",
-                                           request.size, needed, open_now, request.rank, limit.rlim_cur, open_now + needed)};
+  return {ErrorCode::resource, fmt::format("{} needs {} open files beside the {} that rank {} has open, and the limit is {}; raise it with `ulimit -n {}`",
+                                           what, needed, open_now, request.rank, limit.rlim_cur, open_now + needed)};
+}
+
+// To one rank on another host: for calls, for letters, and one for notices.
+int64_t connections_to_one(const JoinRequest& request) { return 2 * int64_t{request.sockets_per_peer} + 1; }
+
+}  // namespace
+
+// Each rank keeps two for every other on its host (its pidfd and its life pipe), and connections to the rest; rank 0 has three of each while
+// they meet (host.cpp, introduce). Who may be on several machines listens at each of its addresses, and does not know yet who is elsewhere.
+Status require_descriptors(const JoinRequest& request) {
+  int64_t needed = for_ourselves + (request.store ? static_cast<int64_t>(most_addresses) : 0);
+  for (int rank = 0; rank < request.size; ++rank) {
+    const bool is_elsewhere = !request.hosts.share(rank, request.rank);
+    needed += is_elsewhere ? connections_to_one(request) : request.rank == 0 || request.store ? 3 : 2;
+  }
+  return require_open_files(request, needed, fmt::format("joining {} ranks", request.size));
+}
+
+Status require_connections(const JoinRequest& request, int elsewhere, bool is_agent) {
+  const int64_t here = is_agent ? 0 : request.size - elsewhere;  // an agent has them open
+  const int64_t needed = connections_to_one(request) * elsewhere + 2 * here + static_cast<int64_t>(most_addresses) + for_strangers();
+  return require_open_files(request, needed, fmt::format("joining {} ranks, {} of them on other machines, with UNISONO_SOCKETS_PER_PEER={}", request.size,
+                                                         elsewhere, request.sockets_per_peer));
 }
 
 Status decline(const JoinRequest& request, const Status& why) {

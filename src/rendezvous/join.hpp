@@ -36,6 +36,9 @@ struct JoinRequest {
   std::string hosts_text = {};  // as it was given
   MeetingStore store = {};   // none: all ranks are on this machine
   std::function<Result<Sockets*>(const std::string& world)> listen = {};  // with a store: opens this rank's sockets
+  double warn_after_s = 10;  // until who waits for the others says who is missing
+  bool encrypt = false;
+  int sockets_per_peer = 1;
   std::string hint = {};     // behind the word that ranks are missing
 };
 
@@ -59,8 +62,10 @@ struct Joined {
 
 Result<Joined> join(const JoinRequest& request, const Arena& arena);
 
-// Before anything is opened: whether there are descriptors enough, or how many are missing.
+// Before anything is opened: whether there are descriptors enough, or how many are missing. Then again, before anybody connects, when it is
+// known how many ranks are on other machines.
 Status require_descriptors(const JoinRequest& request);
+Status require_connections(const JoinRequest& request, int elsewhere, bool is_agent);
 
 // Instead of joining: tells the others why this rank cannot, if they are there or come soon, and returns `why`.
 Status decline(const JoinRequest& request, const Status& why);

@@ -36,6 +36,8 @@ struct JoinMessage {
   int32_t size = 0;
   int32_t pid = 0;
   int32_t host = 0;    // member: its number
+  int32_t encrypt = 0, sockets_per_peer = 1;  // hello: settings that all ranks must have alike
+  int32_t elsewhere = 0;  // listen: how many ranks are on other machines
   uint32_t code = 0;   // refuse, unable: the ErrorCode
   uint32_t flag = 0;   // hello, go: membarrier is registered
   uint64_t hosts = 0;  // hello: hash of the layout of pretended hosts, whose text is said
@@ -43,7 +45,7 @@ struct JoinMessage {
   uint32_t out_of_reach = 0, waits_for_us = 0;  // member: see Whereabouts
   char addresses[400] = {};  // hello, listening, member: of its sockets; as long as most_addresses may be
   char version[16] = UNISONO_VERSION;
-  char text[1024] = {};      // last: of it, only what is said is sent
+  char text[1024] = {};      // member: the name of the other machine that it is on. Last: of it, only what is said is sent
 
   void say(std::string_view message) {
     size_t length = std::min(message.size(), sizeof(text) - 1);

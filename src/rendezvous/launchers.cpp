@@ -177,6 +177,7 @@ Status read_meeting_point(const Launcher& row, const LaunchValues& values, Launc
   int port = 0;
   RETURN_IF_ERROR(values.read(row.port, {.least = 1, .most = 65535}, port));
   info.meeting_point = address(values.text(row.host), port);
+  info.meeting_variable = row.host;
   info.meeting_point_is_taken = row.port_is_taken;
   info.all_local = info.all_local || is_loopback(values.text(row.host));
   return Status::success();

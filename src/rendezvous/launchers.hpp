@@ -21,7 +21,8 @@ struct LaunchInfo {
   int local_size = 1;                   // likewise
   std::string job;                      // equal on all ranks of a job, different between jobs; empty for a world of one
   bool all_local = true;                // every rank is on this machine
-  std::string meeting_point;            // host:port where ranks of several machines may meet; empty where none is given
+  std::string meeting_point = {};       // host:port where ranks of several machines may meet; empty where none is given
+  std::string meeting_variable = {};    // which says so, for errors
   bool meeting_point_is_taken = false;  // the launcher itself listens there: never bind it
   bool is_rank = true;  // false in msrun's scheduler, which runs the program too but takes no part in it
 

@@ -48,6 +48,12 @@ Status Machines::two_claim(int rank, const std::string& here, const Seat& there)
 Status Machines::check_seat(int rank, const Seat& seat) const {
   if (seat.size != request_.size)
     return {ErrorCode::init, fmt::format("rank {} ({}) says there are {} ranks, {} says {}", rank, seat.who(), seat.size, us(), request_.size)};
+  if (seat.encrypt != request_.encrypt)
+    return {ErrorCode::init, fmt::format("UNISONO_ENCRYPT is {} on rank {} ({}) and {} on {}; give all ranks the same", seat.encrypt ? "on" : "off", rank, seat.who(),
+                                         request_.encrypt ? "on" : "off", us())};
+  if (seat.sockets_per_peer != request_.sockets_per_peer)
+    return {ErrorCode::init, fmt::format("UNISONO_SOCKETS_PER_PEER is {} on rank {} ({}) and {} on {}; give all ranks the same", seat.sockets_per_peer, rank, seat.who(),
+                                         request_.sockets_per_peer, us())};
   const std::string here = process_here_(rank);
   if (!here.empty() && seat.machine != mine_) return two_claim(rank, here, seat);
   if (here.empty() && seat.machine == mine_) return {ErrorCode::init, fmt::format("rank {} ({}) went away while joining", rank, seat.who())};
@@ -121,6 +127,7 @@ Result<JoinMessage> Machines::member(int rank, const JoinMessage& like) const {
   member.out_of_reach = way.out_of_reach;
   member.waits_for_us = way.waits_for_us;
   member.say_addresses(text_of(*addresses));
+  member.say(seat.host);
   return member;
 }
 

@@ -2,6 +2,7 @@
 // hears meanwhile is host.cpp's.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -41,10 +42,11 @@ class Machines {
   int number_of(int rank) const { return number_of_rank_[static_cast<size_t>(rank)]; }
   Hosts hosts() const { return Hosts(number_of_rank_); }
   bool is_elsewhere(int rank) const { return elsewhere_[static_cast<size_t>(rank)].has_value(); }
+  int elsewhere() const { return static_cast<int>(std::ranges::count_if(elsewhere_, [](const auto& seat) { return seat.has_value(); })); }
   Result<JoinMessage> member(int rank, const JoinMessage& like) const;  // one that is elsewhere, as guests are told
 
  private:
-  Seat seat_of(const JoinMessage& hello) const { return {hello.size, hello.rank, hello.pid, hello.probe, mine_, name_, request_.rank, hello.addresses}; }
+  Seat seat_of(const JoinMessage& hello) const { return {hello.size, hello.rank, hello.pid, hello.probe, mine_, name_, request_.rank, hello.encrypt != 0, hello.sockets_per_peer, hello.addresses}; }
   Status check_seat(int rank, const Seat& seat) const;
   Status two_claim(int rank, const std::string& here, const Seat& there) const;
   std::string us() const;

@@ -3,10 +3,8 @@
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -17,7 +15,6 @@
 #include "base/descriptor.hpp"
 #include "base/fork.hpp"
 #include "base/interrupt.hpp"
-#include "base/legible.hpp"
 #include "base/shortage.hpp"
 
 namespace unisono {
@@ -26,73 +23,12 @@ namespace {
 using distributed::StoreRequest;
 using Kind = StoreRequest::Kind;
 
-constexpr size_t most_entry_bytes = 1024, most_version_bytes = 15, most_host_bytes = 64;
 constexpr double first_look_s = 0.01, longest_look_s = 0.5;  // for entries of ranks that came meanwhile, and whether another gave up
 constexpr std::chrono::milliseconds last_words(1000), last_look(300);
 
-// The next number of the text, which it is taken from.
-template <typename T>
-bool take_number(std::string_view& text, T& number, int base = 10) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
-  if (error != std::errc()) return false;
-  text.remove_prefix(static_cast<size_t>(end - text.data()));
-  if (text.starts_with(' ')) text.remove_prefix(1);
-  return true;
-}
-
-bool take_word(std::string_view& text, std::string& word, size_t most_bytes) {
-  const size_t length = std::min(text.find(' '), text.size());
-  if (length == 0 || length > most_bytes) return false;
-  word = text.substr(0, length);
-  text.remove_prefix(std::min(length + 1, text.size()));
-  return std::ranges::all_of(word, [](unsigned char letter) { return letter > ' ' && letter < 0x7f; });
-}
-
-Status store_lost(const Status& why) { return {ErrorCode::init, fmt::format("the store by which the ranks meet: {}", why.message())}; }
-
 }  // namespace
 
-std::string Seat::text() const {
-  return fmt::format("{} {} {} {} {:x} {:x} {} {} {}", UNISONO_VERSION, size, rank, pid, probe, machine, host, agent, addresses);
-}
-
-std::string Seat::who() const { return fmt::format("pid {} on {}", pid, host); }
-
-std::optional<std::string> Seat::version_of(std::string_view text) {
-  std::string version;
-  if (text.size() > most_entry_bytes || !take_word(text, version, most_version_bytes)) return std::nullopt;
-  return version;
-}
-
-std::optional<Seat> Seat::parse(std::string_view text) {
-  if (text.size() > most_entry_bytes) return std::nullopt;
-  Seat seat;
-  std::string version;
-  std::string_view rest = text;
-  if (!take_word(rest, version, most_version_bytes) || !take_number(rest, seat.size) || !take_number(rest, seat.rank) || !take_number(rest, seat.pid) ||
-      !take_number(rest, seat.probe, 16) || !take_number(rest, seat.machine, 16) || !take_word(rest, seat.host, most_host_bytes) ||
-      !take_number(rest, seat.agent))
-    return std::nullopt;
-  seat.addresses = rest;
-  const bool can_be = seat.size > 0 && seat.rank >= 0 && seat.pid >= 0 && seat.agent >= 0 && is_legible(seat.addresses) &&
-                      seat.addresses.find(' ') == std::string::npos && seat.text() == text;
-  return can_be ? std::optional(seat) : std::nullopt;
-}
-
-Status reason_to_give_up(std::string_view text) {
-  int code = 0;
-  if (text.size() > most_entry_bytes || !take_number(text, code) || code <= 0 || code > static_cast<int>(ErrorCode::internal))
-    return {ErrorCode::init, "a rank on another machine gave up, and what the store holds of it is not legible"};
-  return {static_cast<ErrorCode>(code), legible(text)};
-}
-
-std::string name_of_this_machine() {
-  char name[most_host_bytes + 1] = {};
-  if (gethostname(name, most_host_bytes) != 0 || name[0] == 0) return "?";
-  std::string text = name;
-  std::ranges::replace_if(text, [](unsigned char letter) { return letter <= ' ' || letter >= 0x7f; }, '?');
-  return text;
-}
+Status meeting_store_lost(const Status& why) { return {ErrorCode::init, fmt::format("the store by which the ranks meet: {}", why.message())}; }
 
 struct Roster::Talk {
   enum class Manner { set, claim, propose, remove };
@@ -115,7 +51,7 @@ struct Roster::Talk {
   Status look_who_is_missing(const std::vector<std::string>& awaited);
   void tell();
 
-  const MeetingStore meeting_;
+  MeetingStore meeting_;  // how to open the store is the thread's, and goes with it: it may be what holds a store that this process serves
   const Deadline deadline_;
   const Descriptor news_;
   const ForkMark fork_mark_;
@@ -130,16 +66,24 @@ struct Roster::Talk {
   std::optional<std::vector<int>> missing_;
   std::string taken_, dispute_, last_dispute_;
   Status state_;
-  bool is_open_ = false, is_over_ = false, stops_ = false, has_ended_ = false;
+  bool is_open_ = false, is_over_ = false, stops_ = false, has_ended_ = false, asks_who_is_missing_ = false;
 };
 
 Roster::Roster(MeetingStore store, const Deadline& deadline) : talk_(std::make_shared<Talk>(std::move(store), deadline)) {
   const AllSignalsBlocked blocked;
-  thread_ = std::thread([talk = talk_, stop = stop_.get_token()] { talk->run(stop); });
+  try {
+    thread_ = std::thread([talk = talk_, stop = stop_.get_token()] {
+      never_interrupt_this_thread();
+      talk->run(stop);
+    });
+  } catch (const std::system_error& error) {
+    no_thread_ = {ErrorCode::resource, fmt::format("a thread could not be started: {}; is the limit of processes reached?", error.what())};
+  }
 }
 
 // In a forked child the thread does not exist, and may have held the lock.
 Roster::~Roster() {
+  if (!no_thread_.ok()) return;
   if (talk_->fork_mark_.forked()) {
     thread_.detach();
     return;
@@ -176,13 +120,21 @@ void Roster::await(const std::string& round, int count) {
 // Others may still have to read it, so it stays.
 void Roster::give_up(const Status& why) {
   const std::string text = fmt::format("{} {}", static_cast<int>(why.code()), why.message()).substr(0, most_entry_bytes);
-  talk_->post({{Talk::Manner::set, talk_->key("gave_up"), text}});
-  finish(false);
+  {
+    std::lock_guard lock(talk_->mutex_);  // of both: between them the thread could take the entry, and it would be taken back or broken off
+    talk_->to_enter_.push_back({Talk::Manner::set, talk_->key("gave_up"), text});
+    end_talk(false);
+  }
+  if (!no_thread_.ok()) talk_->run(stop_.get_token());
 }
 
 // In a store that goes with the meeting everything stays: by the digest, whoever comes too soon for the next one knows that this one is over.
 void Roster::finish(bool also_what_is_nobodys) {
   std::lock_guard lock(talk_->mutex_);
+  end_talk(also_what_is_nobodys);
+}
+
+void Roster::end_talk(bool also_what_is_nobodys) {
   Talk& talk = *talk_;
   talk.stops_ = true;
   talk.awaited_.clear();
@@ -222,6 +174,11 @@ std::string Roster::take_dispute() {
   return std::exchange(talk_->dispute_, {});
 }
 
+void Roster::ask_who_is_missing() {
+  std::lock_guard lock(talk_->mutex_);
+  talk_->asks_who_is_missing_ = true;
+}
+
 std::optional<std::vector<int>> Roster::missing() {
   std::lock_guard lock(talk_->mutex_);
   return talk_->missing_;
@@ -236,7 +193,6 @@ void Roster::Talk::tell() {
 
 // What is to be entered goes before the next wait, and also when the agent is done: it may have given up.
 void Roster::Talk::run(const std::stop_token& stop) {
-  never_interrupt_this_thread();
   while (true) {
     std::vector<Entry> entries;
     std::vector<std::string> awaited;
@@ -261,6 +217,7 @@ void Roster::Talk::run(const std::stop_token& stop) {
     tell();
   }
   store_.reset();
+  meeting_.open = nullptr;
   std::lock_guard lock(mutex_);
   has_ended_ = true;
   changed_.notify_all();
@@ -279,7 +236,7 @@ Status Roster::Talk::open(const std::stop_token& stop) {
   bool is_over = false;
   if (meeting_.ends_with_meeting) {
     auto answers = store_->perform({{.kind = Kind::check, .key = key("complete")}});
-    if (!answers.ok()) return store_lost(answers.status());
+    if (!answers.ok()) return meeting_store_lost(answers.status());
     is_over = answers->front().found;
   }
   std::lock_guard lock(mutex_);
@@ -306,7 +263,7 @@ Status Roster::Talk::write(const std::vector<Entry>& entries) {
   }
   if (requests.empty()) return Status::success();
   auto answers = store_->perform(requests);
-  if (!answers.ok()) return store_lost(answers.status());
+  if (!answers.ok()) return meeting_store_lost(answers.status());
   std::vector<StoreRequest> claims;
   for (size_t index = 0; index < entries.size(); ++index) {
     const Entry& entry = entries[index];
@@ -318,13 +275,13 @@ Status Roster::Talk::write(const std::vector<Entry>& entries) {
   }
   if (claims.empty()) return Status::success();
   const Status claimed = store_->perform(claims).status();
-  return claimed.ok() ? claimed : store_lost(claimed);
+  return claimed.ok() ? claimed : meeting_store_lost(claimed);
 }
 
 // Whether another gave up, or says that it has the rank of somebody here.
 Status Roster::Talk::look() {
   auto answers = store_->perform({{.kind = Kind::get, .key = key("gave_up")}, {.kind = Kind::get, .key = key("disputes")}});
-  if (!answers.ok()) return store_lost(answers.status());
+  if (!answers.ok()) return meeting_store_lost(answers.status());
   if (answers->front().found) return reason_to_give_up(answers->front().value);
   const std::string& dispute = answers->back().value;
   if (!answers->back().found || dispute.size() > most_entry_bytes || dispute == last_dispute_) return Status::success();
@@ -345,21 +302,30 @@ Status Roster::Talk::await(const std::vector<std::string>& awaited) {
     found_ = std::move(*values);
   }
   if (values.ok()) tell();
-  if (!values.ok() && values.status().code() != ErrorCode::timeout) return store_lost(values.status());
+  if (!values.ok() && values.status().code() != ErrorCode::timeout) return meeting_store_lost(values.status());
   constexpr int64_t shortly_ns = 1'000'000'000;
-  return values.ok() || deadline_.remaining_ns() > shortly_ns ? Status::success() : look_who_is_missing(awaited);
+  if (values.ok()) return Status::success();
+  bool is_asked = deadline_.remaining_ns() <= shortly_ns;
+  {
+    std::lock_guard lock(mutex_);
+    is_asked |= std::exchange(asks_who_is_missing_, false);
+  }
+  return is_asked ? look_who_is_missing(awaited) : Status::success();
 }
 
 Status Roster::Talk::look_who_is_missing(const std::vector<std::string>& awaited) {
   std::vector<StoreRequest> requests;
   for (const std::string& wanted : awaited) requests.push_back({.kind = Kind::check, .key = wanted});
   auto answers = store_->perform(requests);
-  if (!answers.ok()) return store_lost(answers.status());
+  if (!answers.ok()) return meeting_store_lost(answers.status());
   std::vector<int> missing;
   for (size_t number = 0; number < answers->size(); ++number)
     if (!(*answers)[number].found) missing.push_back(static_cast<int>(number));
-  std::lock_guard lock(mutex_);
-  missing_ = std::move(missing);
+  {
+    std::lock_guard lock(mutex_);
+    missing_ = std::move(missing);
+  }
+  tell();
   return Status::success();
 }
 

@@ -36,6 +36,8 @@ struct MeetingStore {
   explicit operator bool() const { return open != nullptr; }
 };
 
+inline constexpr size_t most_entry_bytes = 1024;  // of whatever stands in the store
+
 // One rank, as its agent tells of it; a value. Its addresses are empty as long as nobody needs them.
 struct Seat {
   int size = 1;  // of the world, as that rank was told
@@ -44,6 +46,8 @@ struct Seat {
   uint64_t machine = 0;   // a number that the machine's agent drew
   std::string host = {};  // the machine's name, for errors
   int agent = 0;          // the rank that is that agent
+  bool encrypt = false;      // UNISONO_ENCRYPT, which all ranks must have alike
+  int sockets_per_peer = 1;  // likewise
   std::string addresses = {};
 
   std::string text() const;
@@ -52,6 +56,9 @@ struct Seat {
   static std::optional<Seat> parse(std::string_view text);            // nothing but what text() writes
   static std::optional<std::string> version_of(std::string_view text);  // of the library that wrote it, whatever else it wrote
 };
+
+// Why ranks cannot meet whose store is lost.
+Status meeting_store_lost(const Status& why);
 
 // As give_up() wrote it, or whoever else did.
 Status reason_to_give_up(std::string_view text);
@@ -64,6 +71,7 @@ class Roster {
   Roster(const Roster&) = delete;
   ~Roster();  // waits a second for what is being said, and leaves behind a store that does not answer
 
+  Status started() const { return no_thread_; }  // else it can only give up
   void claim(int rank, std::string seat);
   void propose(std::string digest);
   void enter(const std::string& round, int number, std::string text);
@@ -75,14 +83,17 @@ class Roster {
   bool is_over();                                     // the store is that of a world which was complete before this agent came
   std::string taken();                                // a seat that stood where this agent claimed one; empty: none
   std::string take_dispute();                         // the seat of an agent that found its rank taken, once
-  std::optional<std::vector<int>> missing();          // numbers of entries that were not there shortly before the deadline
+  void ask_who_is_missing();                          // once, for who waits long; shortly before the deadline it is asked anyhow
+  std::optional<std::vector<int>> missing();          // numbers of entries that were not there then
   int descriptor() const;                             // readable once any of them is there
 
  private:
+  void end_talk(bool also_what_is_nobodys);  // under the mutex
   struct Talk;  // what the thread shares, which may outlive this object
   std::shared_ptr<Talk> talk_;
   std::stop_source stop_;
   std::thread thread_;
+  Status no_thread_;  // why there is none: then give_up() speaks on its caller's
 };
 
 }  // namespace unisono

@@ -54,17 +54,19 @@ Status StoreClient::named(ErrorCode code, const std::string& message) const {
   return {code, fmt::format("the store at {}: {}", target_.name, message)};
 }
 
-// The first that answers; otherwise what the last one said, or what will not come right.
+// The first that answers; otherwise what all said, or what will not come right.
 Result<StoreClient::Connection> StoreClient::try_addresses(const StoreCaller& caller, Patience& patience) const {
   Status last;
-  for (const StoreAddress& address : target_.addresses) {
+  std::string all;
+  for (const Address& address : target_.addresses) {
     Patience attempt{earlier(patience.deadline, Deadline::in_seconds(attempt_s)), patience.interrupts, patience.stop};
     auto connection = StoreConnection::open(address, caller, attempt);
     patience.interrupts = attempt.interrupts;
     if (connection.ok() || !may_come_right(connection.status().code())) return connection;
     last = connection.status();
+    all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", address.text(), last.message());
   }
-  return last;
+  return target_.addresses.size() == 1 ? last : Status(last.code(), all);
 }
 
 Status StoreClient::connect(const Deadline& deadline, double timeout_s) {
@@ -86,7 +88,7 @@ Status StoreClient::connect(const Deadline& deadline, double timeout_s) {
     if (code == ErrorCode::revoked || patience.interrupts.tripped() || patience.stop.stop_requested())
       return {ErrorCode::revoked, fmt::format("interrupted while waiting for the store at {}", target_.name)};
     if (!may_come_right(code)) return named(code, why.message());
-    if (deadline.passed()) return {ErrorCode::timeout, fmt::format("waited {} s for the store at {}: {}", timeout_s, target_.name, why.message())};
+    if (deadline.passed()) return {ErrorCode::timeout, fmt::format("waited {:.3g} s for the store at {}: {}", timeout_s, target_.name, why.message())};
     if (!said && say_so.passed()) {
       said = true;
       target_.log.warning(fmt::format("still waiting for the store at {}: {}", target_.name, why.message()));

@@ -19,7 +19,7 @@ namespace unisono {
 
 struct StoreTarget {
   std::string name;  // as the user gave it, for errors
-  std::vector<StoreAddress> addresses;
+  std::vector<Address> addresses;
   StoreCaller caller;
   Log log = {};
   std::stop_token stop = {};  // ends every wait

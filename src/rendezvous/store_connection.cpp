@@ -47,13 +47,13 @@ Status unreachable(int error) {
 }
 
 // A port that nobody listens at may be given to the very socket that connects to it, which then speaks to itself.
-bool is_connected_to_itself(int socket) { return address_of_socket(socket).text() == address_of_peer(socket).text(); }
+bool is_connected_to_itself(int socket) { return Address::of_socket(socket) == Address::of_peer(socket); }
 
-Result<Descriptor> connect_socket(const StoreAddress& address, Patience& patience) {
+Result<Descriptor> connect_socket(const Address& address, Patience& patience) {
   Descriptor socket(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return unreachable(errno);
   prepare_store_socket(socket.number());
-  if (connect(socket.number(), address.get(), address.bytes) != 0 && errno != EINPROGRESS) return unreachable(errno);
+  if (connect(socket.number(), address.get(), address.bytes()) != 0 && errno != EINPROGRESS) return unreachable(errno);
   RETURN_IF_ERROR(wait_for(socket.number(), POLLOUT, patience));
   int error = 0;
   socklen_t bytes = sizeof(error);
@@ -78,7 +78,7 @@ StoreConnection::StoreConnection(Descriptor socket, const StoreCaller& caller)
     : socket_(std::move(socket)),
       tls_(caller.trust, socket_.number(), Tls::Role::connects, {.from = caller.hello.rank, .to = TlsEnds::store}) {}
 
-Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const StoreAddress& address, const StoreCaller& caller, Patience& patience) {
+Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const Address& address, const StoreCaller& caller, Patience& patience) {
   auto socket = connect_socket(address, patience);
   if (!socket.ok()) return socket.status();
   std::unique_ptr<StoreConnection> connection(new StoreConnection(std::move(*socket), caller));

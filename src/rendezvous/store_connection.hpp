@@ -10,8 +10,8 @@
 #include "base/clock.hpp"
 #include "base/descriptor.hpp"
 #include "base/interrupt.hpp"
-#include "rendezvous/store_address.hpp"
 #include "rendezvous/store_frames.hpp"
+#include "transport/address.hpp"
 #include "trust/tls.hpp"
 
 namespace unisono {
@@ -32,7 +32,7 @@ class StoreConnection {
  public:
   // StoreLostError: nobody listens there. PeerLostError, TimeoutError: it ended, or nobody answered; the next attempt may succeed.
   // AuthError, VersionError, ProtocolError: it will not.
-  static Result<std::unique_ptr<StoreConnection>> open(const StoreAddress& address, const StoreCaller& caller, Patience& patience);
+  static Result<std::unique_ptr<StoreConnection>> open(const Address& address, const StoreCaller& caller, Patience& patience);
   StoreConnection(const StoreConnection&) = delete;
 
   // After an error the connection is of no use any more.

@@ -30,32 +30,34 @@
 #include "base/shortage.hpp"
 #include "rendezvous/store_connection.hpp"
 #include "rendezvous/store_session.hpp"
+#include "transport/interfaces.hpp"
 #include "transport/ports.hpp"
 
 namespace unisono {
 namespace {
 
 constexpr int backlog = 4096;  // the kernel's own bound may be lower
-constexpr size_t most_strangers = 64;
 constexpr int accepted_at_once = 64;
-constexpr int64_t undisturbed_ns = 1'000'000'000;  // of a stranger that names this job: time enough to shake hands
 constexpr int64_t look_again_ns = 50'000'000;
 constexpr int64_t between_lines_ns = 60'000'000'000;
 
-Status cannot_listen(const StoreAddress& address, const char* what) {
-  const int error = errno;
-  const std::string holder = error == EADDRINUSE ? fmt::format("; {} holds it", holder_of(Address(address.get(), address.bytes))) : "";
-  return {ErrorCode::init, fmt::format("a store cannot listen at {}: {}: {}{}", address.text(), what, std::strerror(error), holder)};
+Status cannot_listen(const Address& address, const char* what, int& error) {
+  error = errno;
+  const std::string holder = error == EADDRINUSE ? fmt::format("; {} holds it", holder_of(address)) : "";
+  const std::string hint = error == EADDRNOTAVAIL ? fmt::format("; this machine's addresses: {}. The master, or rank 0, has to run on the machine that has it",
+                                                                 text_of(interfaces_here()))
+                                                   : "";
+  return {ErrorCode::init, fmt::format("a store cannot listen at {}: {}: {}{}{}", address.text(), what, std::strerror(error), holder, hint)};
 }
 
-Result<Descriptor> listen_at(const StoreAddress& address) {
+Result<Descriptor> listen_at(const Address& address, int& error) {
   Descriptor socket(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket) return cannot_listen(address, "socket");
+  if (!socket) return cannot_listen(address, "socket", error);
   const int on = 1;
   setsockopt(socket.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (address.family() == AF_INET6) setsockopt(socket.number(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));  // exactly what was asked for
-  if (bind(socket.number(), address.get(), address.bytes) != 0) return cannot_listen(address, "bind");
-  if (listen(socket.number(), backlog) != 0) return cannot_listen(address, "listen");
+  if (bind(socket.number(), address.get(), address.bytes()) != 0) return cannot_listen(address, "bind", error);
+  if (listen(socket.number(), backlog) != 0) return cannot_listen(address, "listen", error);
   return socket;
 }
 
@@ -107,19 +109,27 @@ struct StoreServer::Hall : StoreSessions {
   void ended(StoreSession& session, const Status& why) override;
   void changed() override;
 
-  void await_guests();
+  // A listener, at one address.
+  struct Door {
+    Door(asio::io_context& io, Descriptor socket) : listener(socket.number()), watched(io), socket(std::move(socket)) {}
+    int listener;
+    asio::posix::stream_descriptor watched;  // owns the listener, once it is assigned
+    Descriptor socket;                       // until then
+    bool is_listening = false;
+  };
+  Status open_door(const Address& at, int& error);
+  void await_guests(Door& door);
   void await_room();
-  void let_in();
-  bool somebody_waits() const;
+  void let_in(Door& door);
+  static bool somebody_waits(const Door& door);
   bool make_room();
   void say_refused(const StoreSession& session, const Status& why);
 
   StoreServerOptions options;
-  StoreAddress address;
-  int listener = -1;
-  asio::posix::stream_descriptor door{io};  // owns the listener
+  Address address;
+  std::list<Door> doors;
   asio::steady_timer rest{io};
-  bool is_listening = false, is_resting = false;
+  bool is_resting = false;
   uint64_t last_id = 0;
   std::map<uint64_t, std::shared_ptr<StoreSession>> sessions;
   std::list<StoreSession*> strangers;  // in the order in which they came
@@ -139,21 +149,32 @@ StoreServer::Hall::Hall(StoreServerOptions given) : options(std::move(given)) {
   limits = {options.stranger_s, options.queued_bytes};
 }
 
+Status StoreServer::Hall::open_door(const Address& at, int& error) {
+  auto socket = listen_at(at, error);
+  if (!socket.ok()) return socket.status();
+  Door& door = doors.emplace_back(io, std::move(*socket));
+  asio::error_code fault;
+  door.watched.assign(door.listener, fault);
+  if (fault) return {ErrorCode::resource, fmt::format("the store at {} cannot be watched: {}", at.text(), fault.message())};
+  door.socket.release();
+  return Status::success();
+}
+
+// At all of its addresses that are this machine's, by one port. A name may stand for several, and others may reach only one of them.
 Status StoreServer::Hall::open() {
   Status last(ErrorCode::init, "a store was given no address to listen at");
-  for (const StoreAddress& candidate : options.addresses) {
-    auto socket = listen_at(candidate);
-    last = socket.status();
-    if (!last.ok()) continue;
-    listener = socket->number();
-    address = address_of_socket(listener);
-    asio::error_code fault;
-    door.assign(listener, fault);
-    if (fault) return {ErrorCode::resource, fmt::format("the store at {} cannot be watched: {}", address.text(), fault.message())};
-    socket->release();
-    break;
+  std::vector<Address> tried;
+  for (const Address& one : options.addresses) {
+    if (std::ranges::find(tried, one) != tried.end()) continue;
+    tried.push_back(one);
+    int error = 0;
+    const bool any_port = one.port() == 0;
+    last = open_door(address && any_port ? one.with_port(address.port()) : one, error);
+    if (last.ok() && !address) address = Address::of_socket(doors.front().listener);
+    const bool may_be_left_out = error == EADDRNOTAVAIL || error == EAFNOSUPPORT || (address && any_port);
+    if (!last.ok() && !may_be_left_out) return last;
   }
-  RETURN_IF_ERROR(last);
+  if (doors.empty()) return last;
   if (getrandom(&welcome.epoch, sizeof(welcome.epoch), 0) != sizeof(welcome.epoch)) return {ErrorCode::resource, "the system gives no random number"};
   try {
     const AllSignalsBlocked blocked;
@@ -169,7 +190,8 @@ void StoreServer::Hall::run() {
   asio::executor_work_guard<asio::io_context::executor_type> stays(io.get_executor());
   for (bool goes_on = true; goes_on;) {
     try {
-      if (!is_listening && !is_resting) await_guests();
+      for (Door& door : doors)
+        if (!door.is_listening && !is_resting) await_guests(door);
       io.run();
       goes_on = false;
     } catch (const std::bad_alloc&) {
@@ -180,19 +202,19 @@ void StoreServer::Hall::run() {
       goes_on = false;
     }
   }
-  shutdown(listener, SHUT_RDWR);  // a forked child may hold it, too
+  for (const Door& door : doors) shutdown(door.listener, SHUT_RDWR);  // a forked child may hold it, too
   while (!sessions.empty()) {
     sessions.begin()->second->close();
     sessions.erase(sessions.begin());
   }
 }
 
-void StoreServer::Hall::await_guests() {
-  door.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& fault) {
-    is_listening = false;
-    if (!fault) let_in();
+void StoreServer::Hall::await_guests(Door& door) {
+  door.watched.async_wait(asio::posix::stream_descriptor::wait_read, [this, &door](const asio::error_code& fault) {
+    door.is_listening = false;
+    if (!fault) let_in(door);
   });
-  is_listening = true;
+  door.is_listening = true;
 }
 
 // Until somebody has left, or for a moment.
@@ -202,15 +224,16 @@ void StoreServer::Hall::await_room() {
   rest.expires_after(std::chrono::nanoseconds(look_again_ns));
   rest.async_wait([this](const asio::error_code&) {
     is_resting = false;
-    let_in();
+    for (Door& door : doors)
+      if (!door.is_listening) let_in(door);
   });
 }
 
-void StoreServer::Hall::let_in() {
+void StoreServer::Hall::let_in(Door& door) {
   for (int left = accepted_at_once; left > 0; --left) {
-    if (strangers.size() >= most_strangers && !somebody_waits()) break;
+    if (strangers.size() >= most_strangers && !somebody_waits(door)) break;
     if (strangers.size() >= most_strangers && !make_room()) return await_room();
-    Descriptor socket(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    Descriptor socket(accept4(door.listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
       const int error = errno;
       if (error == EAGAIN || error == EINVAL) break;
@@ -224,32 +247,21 @@ void StoreServer::Hall::let_in() {
     strangers.push_back(session.get());
     if (!session->start()) ended(*session, {ErrorCode::resource, "it cannot be watched"});
   }
-  if (!is_listening) await_guests();
+  if (!door.is_listening) await_guests(door);
 }
 
-bool StoreServer::Hall::somebody_waits() const {
-  pollfd waiting{listener, POLLIN, 0};
+bool StoreServer::Hall::somebody_waits(const Door& door) {
+  pollfd waiting{door.listener, POLLIN, 0};
   return poll(&waiting, 1, 0) > 0;
 }
 
 // Sends one stranger away. False: all of them have named this job a moment ago.
 bool StoreServer::Hall::make_room() {
-  const bool all_name_us = std::ranges::all_of(strangers, &StoreSession::shows_our_job);
-  std::map<std::string, int> from;
-  for (const StoreSession* stranger : strangers) ++from[stranger->address().network()];
-  StoreSession* leaves = nullptr;
-  int most = 0;
-  for (StoreSession* stranger : strangers) {
-    if (!all_name_us && stranger->shows_our_job()) continue;
-    if (all_name_us && now_ns() - stranger->since_ns() < undisturbed_ns) continue;
-    const int count = from[stranger->address().network()];
-    if (count <= most) continue;
-    most = count;
-    leaves = stranger;
-  }
-  if (!leaves) return false;
-  ended(*leaves, {ErrorCode::resource, "too many strangers at once"});
-  return true;
+  std::vector<Stranger> all;
+  for (const StoreSession* stranger : strangers) all.push_back(stranger->as_stranger());
+  const std::optional<size_t> leaves = one_to_send_away(all, now_ns());
+  if (leaves) ended(**std::next(strangers.begin(), static_cast<ptrdiff_t>(*leaves)), {ErrorCode::resource, "too many strangers at once"});
+  return leaves.has_value();
 }
 
 void StoreServer::Hall::known(StoreSession& session, const StoreHello& hello) {
@@ -278,7 +290,7 @@ void StoreServer::Hall::ended(StoreSession& session, const Status& why) {
 
 void StoreServer::Hall::say_refused(const StoreSession& session, const Status& why) {
   if (why.code() == ErrorCode::peer_lost) return;  // it left by itself
-  const bool is_ours = session.shows_our_job() || why.code() == ErrorCode::auth;
+  const bool is_ours = session.names_our_job() || why.code() == ErrorCode::auth;
   (is_ours ? wrong : noise).write(options.log, fmt::format("the store at {} refused {}: {}", address.text(), session.address().text(), why.message()));
 }
 
@@ -318,7 +330,7 @@ StoreServer::StoreServer(std::unique_ptr<Hall> hall) : hall_(std::move(hall)) {}
 // In a forked child the thread does not exist, and Asio would take the parent's descriptors out of what the parent watches.
 StoreServer::~StoreServer() {
   if (hall_->fork_mark.forked()) {
-    ::close(hall_->listener);
+    for (const Hall::Door& door : hall_->doors) ::close(door.listener);
     hall_->thread.detach();
     static_cast<void>(hall_.release());
   } else {
@@ -326,7 +338,7 @@ StoreServer::~StoreServer() {
   }
 }
 
-const StoreAddress& StoreServer::address() const { return hall_->address; }
+const Address& StoreServer::address() const { return hall_->address; }
 
 void StoreServer::await_left(const Deadline& deadline) {
   std::unique_lock lock(hall_->mutex);

@@ -1,4 +1,4 @@
-// The server of a TCPStore: a thread that listens at exactly one address and keeps the keys. Who may connect is decided by TLS.
+// The server of a TCPStore: a thread that listens at the addresses that it is given, and at no others, and keeps the keys. Who may connect is decided by TLS.
 //
 // Strangers, who have not shown the job's secret and said who they are, have five seconds for that, and there are at most 64 of them: when one
 // more comes, first those go that have not even named this job, then those of the network that most of them come from. Where descriptors
@@ -11,14 +11,14 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
-#include "rendezvous/store_address.hpp"
 #include "rendezvous/store_table.hpp"
+#include "transport/address.hpp"
 #include "trust/trust.hpp"
 
 namespace unisono {
 
 struct StoreServerOptions {
-  std::vector<StoreAddress> addresses;  // the first that can be listened at
+  std::vector<Address> addresses;  // those of them that are this machine's
   std::shared_ptr<const Trust> trust;
   Log log = {};
   StoreCaps caps = {};
@@ -28,11 +28,11 @@ struct StoreServerOptions {
 
 class StoreServer {
  public:
-  static Result<std::unique_ptr<StoreServer>> start(StoreServerOptions options);  // InitError: none can be listened at
+  static Result<std::unique_ptr<StoreServer>> start(StoreServerOptions options);  // InitError: none is this machine's, or one is taken
   StoreServer(const StoreServer&) = delete;
   ~StoreServer();  // ends all connections
 
-  const StoreAddress& address() const;
+  const Address& address() const;  // the first of them
   Status await_users(int count, const Deadline& deadline, double timeout_s);  // until so many have connected; the number is for the error
   void await_left(const Deadline& deadline);  // until nobody is connected but rank 0
 

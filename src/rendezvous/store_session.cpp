@@ -28,11 +28,11 @@ StoreSession::StoreSession(StoreSessions& sessions, uint64_t id, Descriptor sock
     : sessions_(sessions),
       id_(id),
       since_ns_(now_ns()),
-      address_(address_of_peer(socket.number())),
+      address_(Address::of_peer(socket.number())),
       socket_(socket.number()),
       watched_(sessions.io),
       timer_(sessions.io),
-      tls_(sessions.trust, socket_, Tls::Role::accepts, {.from = nobody, .to = TlsEnds::store}) {
+      tls_(sessions.trust, socket_, Tls::Role::accepts, {.from = TlsEnds::nobody, .to = TlsEnds::store}) {
   asio::error_code fault;
   watched_.assign(socket_, fault);
   if (!fault) socket.release();

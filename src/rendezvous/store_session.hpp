@@ -12,9 +12,10 @@
 #include <string>
 
 #include "base/descriptor.hpp"
-#include "rendezvous/store_address.hpp"
 #include "rendezvous/store_frames.hpp"
 #include "rendezvous/store_table.hpp"
+#include "transport/address.hpp"
+#include "trust/strangers.hpp"
 #include "trust/tls.hpp"
 
 namespace unisono {
@@ -52,13 +53,12 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
 
   uint64_t id() const { return id_; }
   bool is_known() const { return state_ == State::known; }
-  bool shows_our_job() const { return tls_.ends().from != nobody; }
-  int64_t since_ns() const { return since_ns_; }
-  const StoreAddress& address() const { return address_; }
+  bool names_our_job() const { return tls_.names_our_job(); }
+  Stranger as_stranger() const { return {address_.network(), names_our_job(), since_ns_}; }
+  const Address& address() const { return address_; }
 
  private:
   enum class State { stranger, known, refused, closed };
-  static constexpr int nobody = INT32_MIN;
 
   void turn();
   Status advance();
@@ -79,7 +79,7 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
   StoreSessions& sessions_;
   const uint64_t id_;
   const int64_t since_ns_;
-  const StoreAddress address_;
+  const Address address_;
   const int socket_;
   asio::posix::stream_descriptor watched_;  // owns the socket
   asio::steady_timer timer_;                // of a stranger, of waiting for keys, of one that was refused

@@ -3,17 +3,16 @@
 
 #include <fmt/format.h>
 
+#include "rendezvous/trust_for.hpp"
 #include "trust/secret.hpp"
 
 namespace unisono {
 
 Result<std::shared_ptr<const Trust>> trust_for_store(std::string_view job, std::string_view address, bool is_loopback) {
+  if (!is_loopback) return trust_between_machines(job, fmt::format("{} is not a loopback address", address));
   auto secret = find_secret();
   if (!secret.ok()) return secret.status();
-  if (*secret) return Trust::of((*secret)->bytes(), job);
-  if (is_loopback) return Trust::of_this_user(job);
-  return Status(ErrorCode::auth, fmt::format("{} is not a loopback address, so that a secret is needed: make one with `unisono secret new`, "
-                                             "or name a file that has it by UNISONO_SECRET_FILE", address));
+  return *secret ? Trust::of((*secret)->bytes(), job) : Trust::of_this_user(job);
 }
 
 }  // namespace unisono

@@ -2,13 +2,14 @@
 #include "rendezvous/tcp_store.hpp"
 
 #include <fmt/format.h>
-#include <poll.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/check.hpp"
 #include "base/interrupt.hpp"
 #include "base/shortage.hpp"
+#include "rendezvous/lookup.hpp"
 #include "rendezvous/store_client.hpp"
 #include "rendezvous/store_trust.hpp"
 #include "unisono/binding.hpp"
@@ -27,19 +28,6 @@ Status check_request(const TcpStoreRequest& request) {
   if (!(options.timeout_s > 0)) return wrong(fmt::format("the timeout is {} s; it must be more than 0", options.timeout_s));
   if (options.world_size && *options.world_size < 1) return wrong(fmt::format("world_size is {}; it must be at least 1", *options.world_size));
   return Status::success();
-}
-
-// A name may come to be known late, as that of a pod that is being started.
-Result<std::vector<StoreAddress>> await_addresses(const TcpStoreRequest& request, const Deadline& deadline) {
-  InterruptWatch interrupts;
-  for (;;) {
-    auto addresses = find_addresses(request.host, request.port, deadline);
-    if (addresses.ok() || addresses.status().code() != ErrorCode::init) return addresses;
-    if (deadline.passed()) return Status(ErrorCode::timeout, fmt::format("waited {} s: {}", request.options.timeout_s, addresses.status().message()));
-    if (interrupts.tripped()) return Status(ErrorCode::revoked, fmt::format("interrupted while looking up \"{}\"", request.host));
-    constexpr int64_t slice_ms = 200;
-    poll(nullptr, 0, static_cast<int>(std::clamp<int64_t>(deadline.remaining_ns() / 1'000'000, 1, slice_ms)));
-  }
 }
 
 Log log_of_process() {
@@ -61,20 +49,23 @@ Result<std::unique_ptr<distributed::TCPStore::Parts>> TcpStoreMaker::parts(const
   RETURN_IF_ERROR(outside_interrupt_check());
   RETURN_IF_ERROR(check_request(request));
   const Deadline deadline = Deadline::in_seconds(request.options.timeout_s);
-  auto addresses = await_addresses(request, deadline);
+  const Log log = log_of_process();
+  auto addresses = await_addresses(request.host, request.port, deadline, log);
+  if (addresses.status().code() == ErrorCode::timeout)
+    return Status(ErrorCode::timeout, fmt::format("TCPStore: waited {:.3g} s: {}", request.options.timeout_s, addresses.status().message()));
   if (!addresses.ok()) return Status(addresses.status().code(), "TCPStore: " + addresses.status().message());
   const std::string name = fmt::format("{}:{}", request.host, request.port);
   std::shared_ptr<const Trust> trust = request.trust;
   if (!trust) {
-    auto found = trust_for_store(request.options.job, name, std::ranges::all_of(*addresses, &StoreAddress::is_loopback));
+    auto found = trust_for_store(request.options.job, name, std::ranges::all_of(*addresses, &Address::is_loopback));
     if (!found.ok()) return found.status();
     trust = std::move(*found);
   }
   auto parts = std::make_unique<distributed::TCPStore::Parts>();
   parts->host = request.host;
   parts->port = request.port;
-  const Log log = log_of_process();
   if (request.options.is_master) {
+    std::ranges::copy(request.also_at, std::back_inserter(*addresses));
     auto server = StoreServer::start({*addresses, trust, log, request.caps, request.stranger_s, request.queued_bytes});
     if (!server.ok()) return server.status();
     parts->server = std::move(*server);

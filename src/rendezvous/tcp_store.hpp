@@ -15,6 +15,7 @@ struct TcpStoreRequest {
   std::string host = {};
   int port = 0;
   distributed::TCPStoreOptions options = {};
+  std::vector<Address> also_at = {};        // of the master: where it listens beside the host's addresses
   std::shared_ptr<const Trust> trust = {};  // null: by the job's secret, see store_trust.hpp
   int rank = TlsEnds::client;               // by which the server knows the client
   StoreCaps caps = {};                      // of the master

@@ -97,7 +97,9 @@ bool Address::is_link_local() const { return family() == AF_INET6 && IN6_IS_ADDR
 
 bool Address::is_any() const {
   if (family() == AF_INET) return place_.four.sin_addr.s_addr == INADDR_ANY;
-  return family() == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&place_.six.sin6_addr);
+  constexpr unsigned char mapped_any[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  const in6_addr& address = place_.six.sin6_addr;
+  return family() == AF_INET6 && (IN6_IS_ADDR_UNSPECIFIED(&address) || std::memcmp(&address, mapped_any, sizeof(mapped_any)) == 0);
 }
 
 Address Address::with_scope_of(const Address& other) const {
@@ -124,6 +126,11 @@ std::string Address::host() const {
 
 std::string Address::text() const {
   return family() == AF_INET6 ? fmt::format("[{}]:{}", host(), port()) : fmt::format("{}:{}", host(), port());
+}
+
+std::string Address::network() const {
+  constexpr size_t network_bytes = 8;
+  return family() == AF_INET6 ? std::string(reinterpret_cast<const char*>(&place_.six.sin6_addr), network_bytes) : host();
 }
 
 std::string text_of(const std::vector<Address>& addresses) {

@@ -31,10 +31,11 @@ class Address {
   Address without_scope() const;                      // as another machine may be told it
   bool is_loopback() const;
   bool is_link_local() const;  // of IPv6
-  bool is_any() const;         // 0.0.0.0 or ::
+  bool is_any() const;         // 0.0.0.0 or ::, also as ::ffff:0.0.0.0
   bool is_same_host(const Address& other) const { return with_port(0) == other.with_port(0); }
   std::string host() const;  // without the port
   std::string text() const;  // "10.0.0.1:29500", "[fd00::1]:29500"
+  std::string network() const;  // whom it counts for among strangers: the address, of IPv6 its first 64 bits
   const sockaddr* get() const { return &place_.any; }
   socklen_t bytes() const { return family() == AF_INET6 ? sizeof(place_.six) : sizeof(place_.four); }
 

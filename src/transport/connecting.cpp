@@ -49,7 +49,7 @@ void Connecting::begin_next() {
   const int error = errno;
   attempt.stage = Stage::connects;
   attempt.silent_until = Deadline::in_seconds(patience_s_);
-  if (attempt.socket) return sockets_.watch(attempt.socket.number());
+  if (attempt.socket) return;
   if (is_shortage(error)) state_ = {ErrorCode::resource, fmt::format("connecting ended with \"{}\"; raise the limit of open files (ulimit -n)", std::strerror(error))};
   all_strangers_ = false;
   fail(attempt, error == EADDRNOTAVAIL ? "Cannot assign requested address; are all ports of net.ipv4.ip_local_port_range taken?" : std::strerror(error));

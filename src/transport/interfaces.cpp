@@ -93,7 +93,6 @@ bool InterfacePattern::allows(std::string_view name) const {
 }
 
 Result<std::vector<Address>> choose_addresses(std::span<const Interface> here, const InterfacePattern& pattern, const Address& of_kernel) {
-  if (of_kernel.is_loopback()) return std::vector{of_kernel.with_port(0)};
   std::string name_of_kernels;
   std::vector<Interface> usable;
   for (const Interface& one : here) {
@@ -102,6 +101,7 @@ Result<std::vector<Address>> choose_addresses(std::span<const Interface> here, c
     if (one.address.is_link_local() && !of_kernel.is_link_local()) continue;
     usable.push_back(one);
   }
+  if (usable.empty() && pattern.text().empty()) return std::vector{Address::loopback(0)};  // there is nothing else
   if (usable.empty())
     return Status(ErrorCode::init, fmt::format("UNISONO_SOCKET_IFNAME=\"{}\" leaves no address to listen at; there are: {}", pattern.text(), text_of(here)));
   std::ranges::stable_sort(usable, {}, [&](const Interface& one) { return place_in_line(one, name_of_kernels, of_kernel); });

@@ -40,8 +40,8 @@ class InterfacePattern {
 };
 
 // The addresses to listen at, without ports, at most most_addresses: first the one that the kernel uses towards the meeting point, then others of that
-// interface, of that family, and the rest. Loopback only where the kernel's is, and then alone; link-local only where the kernel's is. InitError
-// where the pattern leaves none, which lists what there is.
+// interface, of that family, and the rest. Loopback only where there is nothing else, whatever the kernel uses: ranks of other machines are to find
+// this one; link-local only where the kernel's is. InitError where the pattern leaves none, which lists what there is.
 Result<std::vector<Address>> choose_addresses(std::span<const Interface> here, const InterfacePattern& pattern, const Address& of_kernel);
 
 // UNISONO_ADVERTISE: addresses with or without ports. Those without have port 0. "": none.

@@ -38,6 +38,8 @@ int64_t Lanes::set_bytes_for(int members) {
   return std::max(std::clamp(members * 32_KiB, 128_KiB, 512_KiB), 2 * members * line_bytes);
 }
 
+std::string Neighbour::process() const { return machine.empty() ? fmt::format("pid {}", pid) : fmt::format("pid {} on {}", pid, machine); }
+
 Lanes::Lanes(LaneLayout layout, int me, std::vector<Neighbour> members)
     : layout_(layout), me_(me), set_bytes_(set_bytes_for(layout.members)), members_(std::move(members)), mirrors_(members_.size()),
       controls_(members_.size()), cells_(members_.size()), slots_(members_.size()) {

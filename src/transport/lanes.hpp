@@ -25,7 +25,9 @@ struct Neighbour {
   Whereabouts where = {};                // it listens, if it does
   uint64_t token = 0;                    // that it asks of who connects
   std::shared_ptr<Mapping> mirror = {};  // of the head of one on another host: private memory
+  std::string machine = {};              // the name of the other machine that it is on, for errors
 
+  std::string process() const;  // "pid 12", "pid 12 on two"
   bool is_here() const { return mapping != nullptr; }
   ArenaHead& head() const { return *reinterpret_cast<ArenaHead*>((mapping ? mapping : mirror)->data()); }
 };

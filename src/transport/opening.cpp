@@ -25,7 +25,7 @@ Opening::Opening(Descriptor socket, std::shared_ptr<const Trust> trust, const So
 
 Opening::Opening(Descriptor socket, std::shared_ptr<const Trust> trust, int me)
     : socket_(std::move(socket)), stage_(trust ? Stage::shaking : Stage::hearing_head), connects_(false) {
-  if (trust) tls_ = std::make_unique<Tls>(std::move(trust), socket_.number(), Tls::Role::accepts, TlsEnds{.from = 0, .to = me});
+  if (trust) tls_ = std::make_unique<Tls>(std::move(trust), socket_.number(), Tls::Role::accepts, TlsEnds{.from = TlsEnds::nobody, .to = me});
 }
 
 bool Opening::turn() {

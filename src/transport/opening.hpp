@@ -24,6 +24,7 @@ class Opening {
   bool asks() const { return stage_ == Stage::asking && state_.ok(); }  // accepts: what it is for is known, and waits for an answer
   void answer(const Status& verdict);
   bool is_known() const { return stage_ > Stage::shaking; }  // the other side has the job's secret, or none is needed
+  bool names_our_job() const { return is_known() || (tls_ && tls_->names_our_job()); }
   const SocketKey& key() const { return key_; }  // accepts: once it asks
   bool heard_verdict() const { return heard_verdict_; }  // connects: what went wrong, if anything did, the other side has said
   const Status& state() const { return state_; }

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <sstream>
@@ -39,22 +40,26 @@ Result<PortRange> PortRange::parse(const std::string& text) {
 
 std::string PortRange::text() const { return fmt::format("{}-{}", first, last); }
 
+// An IPv4 address is also held by who listens at :: for both families, or at its mapped form: those stand in the table of IPv6.
 std::optional<int> holder_in(std::string_view table, const Address& address) {
-  const std::string wanted = in_table(address), everywhere = std::string(address.family() == AF_INET6 ? 32 : 8, '0') + wanted.substr(wanted.find(':'));
+  const std::string wanted = in_table(address), port = wanted.substr(wanted.find(':'));
+  const bool is_six = address.family() == AF_INET6;
+  const std::vector<std::string> holding = {wanted, std::string(32, '0') + port, std::string(is_six ? 32 : 8, '0') + port,
+                                            is_six ? wanted : "0000000000000000FFFF0000" + wanted};
   std::istringstream lines{std::string(table)};
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string slot, local, skipped;
     int uid = -1;
     words >> slot >> local >> skipped >> skipped >> skipped >> skipped >> skipped >> uid;
-    if (words && (local == wanted || local == everywhere)) return uid;
+    if (words && std::ranges::find(holding, local) != holding.end()) return uid;
   }
   return std::nullopt;
 }
 
 std::string holder_of(const Address& address) {
   for (const char* name : {"/proc/net/tcp", "/proc/net/tcp6"}) {
-    if ((address.family() == AF_INET6) != (std::string_view(name).back() == '6')) continue;
+    if (address.family() == AF_INET6 && std::string_view(name).back() != '6') continue;
     std::ostringstream text;
     text << std::ifstream(name).rdbuf();
     if (const auto uid = holder_in(text.str(), address)) return fmt::format("uid {}", *uid);

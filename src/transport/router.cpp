@@ -112,12 +112,11 @@ bool Router::has_no_more(int member) {
 }
 
 std::optional<Router::Loss> Router::unexplained_loss(const std::function<bool(int)>& is_needed) {
-  constexpr int64_t a_while_ns = 2'000'000'000;
   for (int member = 0; member < lanes_.members(); ++member) {
     if (!is_lost(member) || !is_needed(member)) continue;
     if (to(member).state().code() == ErrorCode::resource) return Loss{member, to(member).state()};  // nobody else can know of it
     if (lost_since_ns_ == 0) lost_since_ns_ = now_ns();
-    if (now_ns() - lost_since_ns_ < a_while_ns) return std::nullopt;
+    if (now_ns() - lost_since_ns_ < for_better_news_ns) return std::nullopt;
     return Loss{member, to(member).state()};
   }
   lost_since_ns_ = 0;

@@ -41,6 +41,7 @@ bool SocketStream::may_write() {
   unwritable_ = connecting_->state();
   if (unwritable_.ok()) sockets_.remember(ends_.mine.to, connecting_->address());
   if (unwritable_.ok()) made_ = connecting_->take();
+  if (made_) sockets_.disarm(made_.number());
   connecting_.reset();
   if (unwritable_.ok() || !has_arrived()) return unwritable_.ok();
   unwritable_ = Status::success();  // nothing was written yet, and theirs has come
@@ -83,7 +84,8 @@ int64_t SocketStream::read_from(const Wire& wire, std::span<std::byte> target, b
 }
 
 // Until the other end has written, it may do so on the connection that this rank made or on its own. An end of one of them is the end
-// of all where there is no other.
+// of all where there is no other. One that is being made goes on also when nothing is left to write: what was to be written may have gone another way (see
+// striped_channel.hpp), and the other end may hold it for open.
 int64_t SocketStream::read(std::span<std::byte> target) {
   if (!state_.ok() || closed_) return 0;
   bool ended = false;
@@ -93,7 +95,7 @@ int64_t SocketStream::read(std::span<std::byte> target) {
     return count;
   }
   if (!has_arrived() && !out_ && ends_.there.waits_for_us) connect();
-  if (ends_.there.waits_for_us && (connecting_ || !unwritable_.ok())) may_write();
+  if (connecting_ || (ends_.there.waits_for_us && !unwritable_.ok())) may_write();
   bool all_ended = (made_ || came_) && !connecting_;
   for (const Wire* wire : {&made_, &came_}) {
     if (!*wire) continue;

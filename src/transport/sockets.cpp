@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@ namespace {
 
 // What the kernel takes beyond what it can send at once only grows old there: taken later, it is still in the cache.
 constexpr int most_unsent_bytes = 128 << 10;
-constexpr size_t most_early_guests = 1024, most_strangers = 64;
+constexpr size_t most_early_guests = 1024;
 constexpr int most_let_in_at_once = 64;  // in a flood members are heard between strangers
 constexpr double listener_rests_s = 0.1;
 
@@ -55,6 +56,8 @@ Sockets::~Sockets() {
 }
 
 Status Sockets::listen() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) most_strangers_ = strangers_within(limit.rlim_cur);
   auto listeners = open_listeners(choice_.listens_at, choice_.ports, choice_.me);
   if (!listeners.ok()) return listeners.status();
   listeners_ = std::move(*listeners);
@@ -64,10 +67,7 @@ Status Sockets::listen() {
   RETURN_IF_ERROR(watch_always(others_, "eventfd"));
   timer_ = Descriptor(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   RETURN_IF_ERROR(watch_always(timer_, "timerfd_create"));
-  for (const Listener& listener : listeners_) {
-    watch(listener.socket.number());
-    arm(listener.socket.number(), readable);
-  }
+  for (const Listener& listener : listeners_) arm(listener.socket.number(), readable);
   return Status::success();
 }
 
@@ -111,6 +111,10 @@ void Sockets::prepare(int socket) const {
 
 Descriptor Sockets::connect(const Address& to) const {
   const Address there = to.with_scope_of(address());
+  if (!choice_.trust && !there.is_loopback()) {  // nothing is sent in the clear to another machine, whoever says that a rank is there
+    errno = EACCES;
+    return {};
+  }
   Descriptor connection(socket(there.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!connection) return {};
   prepare(connection.number());
@@ -124,36 +128,48 @@ std::unique_ptr<Opening> Sockets::open(Descriptor connection, SocketKey key) con
 }
 
 void Sockets::let_in() {
-  lacks_descriptors_ = false;
+  lacks_descriptors_ = is_crowded_ = false;
   for (const Listener& listener : listeners_) let_in_at(listener);
 }
 
 void Sockets::let_in_at(const Listener& listener) {
-  for (int count = 0; count < most_let_in_at_once && guests_.size() < most_early_guests; ++count) {
+  for (int count = 0; count < most_let_in_at_once && guests_.size() < most_early_guests && has_room(listener); ++count) {
     Descriptor socket(accept4(listener.socket.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) lacks_descriptors_ = true;
+    const bool is_shortage = !socket && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS);
+    if (is_shortage && send_away(oldest_stranger())) continue;  // what a stranger holds is there for who comes next
+    if (is_shortage) lacks_descriptors_ = true;
     if (!socket) return;
     prepare(socket.number());
-    watch(socket.number());
-    const std::string from = Address::of_peer(socket.number()).host();
-    guests_.push_back({Opening(std::move(socket), choice_.trust, choice_.me), Deadline::in_seconds(choice_.stranger_s), from});
-    make_room();
+    const Address from = Address::of_peer(socket.number());
+    guests_.push_back({Opening(std::move(socket), choice_.trust, choice_.me), Deadline::in_seconds(choice_.stranger_s), from, now_ns()});
   }
 }
 
-// Of too many strangers one goes: the oldest of those from the address that most of them come from.
-void Sockets::make_room() {
-  if (!choice_.trust) return;
-  std::map<std::string, int> strangers;
-  size_t count = 0;
-  for (const Guest& guest : guests_) {
-    if (guest.opening.is_known()) continue;
-    ++strangers[guest.from];
-    ++count;
-  }
-  if (count <= most_strangers) return;
-  const auto most = std::ranges::max_element(strangers, {}, [](const auto& entry) { return entry.second; })->first;
-  guests_.erase(std::ranges::find_if(guests_, [&](const Guest& guest) { return !guest.opening.is_known() && guest.from == most; }));
+// For one more stranger. Nobody has to go while nobody comes.
+bool Sockets::has_room(const Listener& listener) {
+  if (!choice_.trust || guests_.size() < most_strangers_) return true;
+  std::vector<Stranger> strangers;
+  for (const Guest& guest : guests_)
+    if (!guest.opening.is_known()) strangers.push_back({guest.from.network(), guest.opening.names_our_job(), guest.since_ns});
+  if (strangers.size() < most_strangers_) return true;
+  pollfd knocking{listener.socket.number(), POLLIN, 0};
+  if (poll(&knocking, 1, 0) <= 0) return false;
+  is_crowded_ = !send_away(one_to_send_away(strangers, now_ns()));
+  return !is_crowded_;
+}
+
+std::optional<size_t> Sockets::oldest_stranger() const {
+  const bool is_there = choice_.trust && std::ranges::any_of(guests_, [](const Guest& guest) { return !guest.opening.is_known(); });
+  return is_there ? std::optional<size_t>(0) : std::nullopt;
+}
+
+// The number counts strangers alone.
+bool Sockets::send_away(std::optional<size_t> number) {
+  if (!number) return false;
+  auto stranger = guests_.begin();
+  for (size_t left = *number; stranger->opening.is_known() || left > 0; ++stranger) left -= !stranger->opening.is_known();
+  guests_.erase(stranger);
+  return true;
 }
 
 // False: it goes. `opened`: it is open just now.
@@ -162,7 +178,8 @@ bool Sockets::hear(Guest& guest, bool& opened) {
   if (opening.is_open()) return true;
   while (opening.turn() && opening.asks()) opening.answer(verdict_on(opening.key()));
   opened = opening.is_open();
-  if (!opening.state().ok() && choice_.trust) choice_.refused(fmt::format("a connection from {} was refused: {}", guest.from, opening.state().message()));
+  const bool left_by_itself = opening.state().code() == ErrorCode::peer_lost;
+  if (!opening.state().ok() && !left_by_itself && choice_.trust) choice_.refused(fmt::format("a connection from {} was refused: {}", guest.from.host(), opening.state().message()));
   const bool is_trial = opened && opening.key().use == trial_use;
   if (is_trial) tried_by_.insert(opening.key().from);
   if (is_trial) return false;  // it has shown what it was to show
@@ -210,6 +227,7 @@ Wire Sockets::arrived(const SocketKey& key) {
     if (theirs != key) continue;
     guest->opening.turn();  // the rest of its opening, and bytes behind it, may be here before the control thread has looked
     if (!guest->opening.is_open()) continue;
+    disarm(guest->opening.number());
     Wire wire = guest->opening.take();
     guests_.erase(guest);
     return wire;
@@ -277,16 +295,14 @@ void Sockets::finish_left() {
   while (look_after_left()) poll(nullptr, 0, look_again_ms);
 }
 
-void Sockets::watch(int socket) {
-  epoll_event event{EPOLLONESHOT, {.fd = socket}};
-  static_cast<void>(epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, socket, &event));  // where it cannot be: sleepers look ten times a second
-}
-
-void Sockets::arm(int socket, uint32_t events) {
+void Sockets::arm(int socket, uint32_t events) const {
   const uint32_t wanted = (events & readable ? EPOLLIN : 0u) | (events & writable ? EPOLLOUT : 0u);
   epoll_event event{wanted | EPOLLONESHOT, {.fd = socket}};
+  if (epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, socket, &event) == 0 || errno != EEXIST) return;  // where it cannot be: sleepers look ten times a second
   static_cast<void>(epoll_ctl(epoll_.number(), EPOLL_CTL_MOD, socket, &event));
 }
+
+void Sockets::disarm(int socket) const { static_cast<void>(epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, socket, nullptr)); }
 
 void Sockets::rang() {
   epoll_event events[64];
@@ -297,7 +313,7 @@ void Sockets::rang() {
   if (read(timer_.number(), &count, sizeof(count)) > 0) wakes_at_ns_ = never_ns;
   if (!choice_.trust) return;
   welcome();
-  if (lacks_descriptors_)
+  if (lacks_descriptors_ || is_crowded_)
     listens_again_ = Deadline::in_seconds(listener_rests_s);  // whoever knocks still does, and would wake this thread again at once
   else
     for (const Listener& listener : listeners_) arm(listener.socket.number(), readable);

@@ -5,7 +5,7 @@
 // a bound. One for a group that this process neither has nor makes, or without the token, is refused.
 //
 // Strangers: with trust, only rang() lets in, which the control thread calls, so that no knocking holds up who works. At most 64 that have not
-// proven to have the secret are kept, for five seconds each.
+// proven to have the secret are kept, for five seconds each; who goes when more come, trust/strangers.hpp says.
 //
 // Order: that descriptors are lacking any thread may say, and nothing hangs on when another sees it.
 //
@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -28,6 +29,7 @@
 #include "transport/address.hpp"
 #include "transport/listeners.hpp"
 #include "transport/opening.hpp"
+#include "trust/strangers.hpp"
 #include "unisono/status.hpp"
 
 namespace unisono {
@@ -76,8 +78,10 @@ class Sockets {
   void finish_left();      // when nobody will look any more: waits for them; the destructor does
 
   enum Event : uint32_t { readable = 1, writable = 2 };
-  void watch(int socket);                    // before it is armed; until it is closed
-  void arm(int socket, uint32_t events);     // once
+  // Rings once. A socket is watched from the first time on that somebody is about to sleep for it, and not before: the kernel goes through the watch
+  // with every packet that comes.
+  void arm(int socket, uint32_t events) const;
+  void disarm(int socket) const;
   void arm_listener();
   void wake_by(int64_t at_ns);  // the descriptor is readable then, or before
   int descriptor() const { return epoll_.number(); }
@@ -89,7 +93,8 @@ class Sockets {
   struct Guest {
     Opening opening;
     Deadline open_by;
-    std::string from;  // its address, without the port
+    Address from;
+    int64_t since_ns;
   };
   struct Left {
     Descriptor after_it, socket;  // destroyed from the last to the first
@@ -103,7 +108,9 @@ class Sockets {
   void let_in();
   void let_in_at(const Listener& listener);
   bool hear(Guest& guest, bool& opened);
-  void make_room();
+  bool has_room(const Listener& listener);
+  std::optional<size_t> oldest_stranger() const;
+  bool send_away(std::optional<size_t> stranger);
   Status verdict_on(const SocketKey& key) const;
 
   SocketChoice choice_;
@@ -117,8 +124,10 @@ class Sockets {
   std::set<uint64_t> expected_;
   std::map<int, Address> worked_;  // by rank
   std::set<int> tried_by_;
-  Deadline listens_again_;  // where descriptors are lacking: until then nobody is let in
+  Deadline listens_again_;  // where descriptors or room are lacking: until then nobody is let in
   std::atomic<bool> lacks_descriptors_{false};
+  size_t most_strangers_ = most_strangers;
+  bool is_crowded_ = false;  // by strangers of which none can be sent away as yet
   bool is_in_child_ = false;
 };
 

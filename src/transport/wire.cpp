@@ -4,10 +4,13 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace unisono {
 namespace {
+
+constexpr size_t short_bytes = 512;  // a copy costs less than telling the kernel of two places
 
 // Of what TLS could not do now, as the kernel would say it.
 int64_t would_block_or(const Tls& tls, int64_t ended) {
@@ -23,6 +26,11 @@ int64_t Wire::send(std::span<const std::byte> first, std::span<const std::byte> 
     int64_t sent = tls_->write(first);
     if (sent == static_cast<int64_t>(first.size()) && !second.empty()) sent += tls_->write(second);
     return sent > 0 || (first.empty() && second.empty()) ? sent : would_block_or(*tls_, -1);
+  }
+  std::byte both[short_bytes];
+  if (first.size() + second.size() <= sizeof(both)) {
+    std::ranges::copy(second, std::ranges::copy(first, both).out);
+    return ::send(socket_.number(), both, first.size() + second.size(), MSG_NOSIGNAL);
   }
   auto part = [](std::span<const std::byte> bytes) { return iovec{const_cast<std::byte*>(bytes.data()), bytes.size()}; };
   iovec parts[] = {part(first), part(second)};

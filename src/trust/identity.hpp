@@ -2,6 +2,7 @@
 // which anybody may have written.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@ namespace unisono {
 // Who connects to whom; ranks, or one of these.
 struct TlsEnds {
   static constexpr int store = -1, client = -2;  // the job's store, and whoever has a question to it
+  static constexpr int nobody = INT32_MIN;       // of a connector that has not said who it is
 
   int from = 0, to = 0;
   bool operator==(const TlsEnds&) const = default;

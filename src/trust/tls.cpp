@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <utility>
 
 #include "trust/peer_user.hpp"
 
@@ -28,12 +29,15 @@ int last_reason() { return ERR_GET_REASON(ERR_peek_error()); }
 struct TlsCallbacks {
   static Tls& of(SSL* ssl) { return *static_cast<Tls*>(SSL_get_app_data(ssl)); }
 
+  // A key grows old by the wall clock, which may be put forward between two lines of OpenSSL: then whoever proves the secret would be refused.
   static SSL_SESSION* session(SSL* ssl) {
+    constexpr long never_over_s = 1L << 31;
     const std::span key = of(ssl).trust_->key();
     const SSL_CIPHER* cipher = SSL_CIPHER_find(ssl, suite);
     SSL_SESSION* session = SSL_SESSION_new();
     const bool made = session && cipher && SSL_SESSION_set1_master_key(session, key.data(), key.size()) == 1 &&
-                      SSL_SESSION_set_cipher(session, cipher) == 1 && SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1;
+                      SSL_SESSION_set_cipher(session, cipher) == 1 && SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1 &&
+                      SSL_SESSION_set_timeout(session, never_over_s) == 1;
     if (!made) SSL_SESSION_free(session);
     return made ? session : nullptr;
   }
@@ -50,6 +54,7 @@ struct TlsCallbacks {
   static int find(SSL* ssl, const unsigned char* identity, size_t bytes, SSL_SESSION** session_out) {
     *session_out = nullptr;
     Tls& tls = of(ssl);
+    SSL_get_client_random(ssl, tls.hello_.data(), tls.hello_.size());
     tls.unknown_ = accept({reinterpret_cast<const char*>(identity), bytes}, tls);
     if (tls.unknown_.ok()) *session_out = session(ssl);
     return 1;
@@ -62,6 +67,7 @@ struct TlsCallbacks {
     if (job_id != tls.trust_->job_id()) return {ErrorCode::auth, fmt::format("its job's id is {}, and this job's is {}", job_id, tls.trust_->job_id())};
     if (ends.to != tls.ends_.to) return {ErrorCode::auth, fmt::format("it looks for rank {}, and this is rank {}", ends.to, tls.ends_.to)};
     if (ends.from == tls.ends_.to) return {ErrorCode::auth, fmt::format("it calls itself rank {}, which is this one", ends.from)};
+    if (tls.trust_->hellos().has(tls.hello_)) return {ErrorCode::auth, "it repeats what another connection has said before: a recording"};
     tls.ends_ = ends;
     return Status::success();
   }
@@ -163,8 +169,9 @@ Status Tls::refusal(const char* doing) const {
     return {ErrorCode::auth, fmt::format("the secret does not match: the other side has this job, and another secret (with the secret given here the job's "
                                          "id is {})", trust_->id())};
   if (opening && reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE)
-    return {ErrorCode::auth, fmt::format("the other side belongs to another job, or to another rank of this one (this job's id is {}; the other side's log "
-                                         "has both)", trust_->job_id())};
+    return {ErrorCode::auth, fmt::format("the other side belongs to another job, or to another rank of this one; this job is \"{}\" (id {}; the other side's "
+                                         "log has both ids). Is the job, or the place where its ranks meet, spelled alike on all machines?",
+                                         trust_->job(), trust_->job_id())};
   if (opening && reason != 0) return {ErrorCode::auth, fmt::format("the other side did not prove that it has the secret of job {}", trust_->job_id())};
   return {ErrorCode::peer_lost, fmt::format("the connection ended while {}", doing)};
 }
@@ -172,7 +179,10 @@ Status Tls::refusal(const char* doing) const {
 bool Tls::shake_hands() {
   if (!state_.ok()) return false;
   ERR_clear_error();
-  if (!settle(SSL_do_handshake(ssl_.get()), "hands were shaken")) {
+  const bool shaken = settle(SSL_do_handshake(ssl_.get()), "hands were shaken");
+  // OpenSSL has answered it, so that it proved the secret. One that proves nothing is not noted: it could wash the others out.
+  if (role_ == Role::accepts && names_our_job() && state_.ok() && !std::exchange(noted_, true)) trust_->hellos().note(hello_);
+  if (!shaken) {
     if (ended_) state_ = refusal("hands were shaken");
     return false;
   }

@@ -39,6 +39,7 @@ class Tls {
   bool wants_to_write() const { return wants_to_write_; }  // what it waits for; otherwise for something to read
   const Status& state() const { return state_; }    // why it cannot go on
   const TlsEnds& ends() const { return ends_; }
+  bool names_our_job() const { return ends_.from != TlsEnds::nobody; }  // accepts: the connector has said so, and proven nothing yet
 
  private:
   friend struct TlsCallbacks;
@@ -57,6 +58,8 @@ class Tls {
   int socket_;
   int64_t received_bytes_ = 0;  // until hands were shaken
   std::unique_ptr<ssl_st, Free> ssl_;
+  HelloLog::Random hello_ = {};  // accepts: of the connector's first words
+  bool noted_ = false;           // in the log of these
   size_t unsent_bytes_ = 0;  // in a record that the socket did not take
   bool wants_to_write_ = false, ended_ = false, said_end_ = false;
   Status state_;

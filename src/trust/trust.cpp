@@ -54,6 +54,7 @@ Trust::~Trust() { OPENSSL_cleanse(key_.data(), key_.size()); }
 
 Result<std::shared_ptr<Trust>> Trust::make(std::span<const std::byte, 32> secret, std::string_view job) {
   std::shared_ptr<Trust> trust(new Trust);
+  trust->job_ = job;
   const bool derived = is_ready() && derive(secret, "unisono key 1", job, trust->key_) &&
                        derive_id(secret, "unisono id 1", job, trust->id_) && derive_id(nobodys, "unisono job 1", job, trust->job_id_);
   if (derived) trust->context_.reset(make_tls_context());
@@ -66,6 +67,8 @@ Result<std::shared_ptr<const Trust>> Trust::of(std::span<const std::byte, 32> se
   if (!trust.ok()) return trust.status();
   return std::shared_ptr<const Trust>(std::move(*trust));
 }
+
+Result<std::shared_ptr<const Trust>> Trust::of_anybody(std::string_view job) { return of(nobodys, job); }
 
 Result<std::shared_ptr<const Trust>> Trust::of_this_user(std::string_view job) {
   auto trust = make(nobodys, job);

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "base/proc_text.hpp"
 #include "dialects/default_world.hpp"
 #include "tests/support/rank_process.hpp"
 
@@ -30,8 +31,7 @@ std::vector<const ::testing::TestPartResult*> failed_parts() {
 
 // The letter that /proc gives for what a thread is doing.
 char state_of(pid_t process, pid_t thread) {
-  std::ifstream file(fmt::format("/proc/{}/task/{}/stat", process, thread));
-  std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::string text = proc_text(fmt::format("/proc/{}/task/{}/stat", process, thread));
   size_t name_end = text.rfind(')');
   return name_end == std::string::npos || name_end + 2 >= text.size() ? '?' : text[name_end + 2];
 }

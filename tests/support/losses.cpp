@@ -27,6 +27,11 @@ std::set<std::string> names_in(const std::filesystem::path& directory) {
 
 double seconds_between(int64_t from_ns, int64_t to_ns) { return static_cast<double>(to_ns - from_ns) * 1e-9; }
 
+void expect_parts(const Outcome& outcome, ErrorCode code, const std::vector<std::string>& parts) {
+  EXPECT_EQ(outcome.code, code) << outcome.text();
+  for (const std::string& part : parts) EXPECT_NE(outcome.text().find(part), std::string::npos) << '"' << part << "\" in " << outcome.text();
+}
+
 void expect_lost(const Outcome& outcome, const std::vector<int>& victims) {
   EXPECT_EQ(outcome.code, ErrorCode::peer_lost) << outcome.text();
   EXPECT_TRUE(contains(victims, outcome.peer)) << "blames rank " << outcome.peer << ": " << outcome.text();

@@ -32,6 +32,9 @@ struct KillScene {
 using WaitingCall = std::function<void(TestWorld&)>;
 void expect_survivors_are_told(const KillScene& scene, const WaitingCall& call);
 
+// Its error has all of these in its text.
+void expect_parts(const Outcome& outcome, ErrorCode code, const std::vector<std::string>& parts);
+
 // The outcome names one of the victims as lost.
 void expect_lost(const Outcome& outcome, const std::vector<int>& victims);
 

@@ -71,7 +71,7 @@ class FreePort {
     const sockaddr_in address = loopback_at(0);
     EXPECT_EQ(bind(socket_.number(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0) << std::strerror(errno);
   }
-  int number() const { return address_of_socket(socket_.number()).port(); }
+  int number() const { return Address::of_socket(socket_.number()).port(); }
 
  private:
   Descriptor socket_;

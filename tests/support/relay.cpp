@@ -151,7 +151,7 @@ void RelayedMachines::relay(const Descriptor ends[2]) const {
       ++now.packets;
       if (static_cast<int>(random() % 100) < now.lost_percent) {
         ++now.lost;
-      } else if (now.longest_bytes > 0 && count > now.longest_bytes) {
+      } else if (now.longest_bytes > 0 && count > now.longest_bytes && !take_one(now.long_ones_pass[from])) {
         ++now.too_long;
       } else if (is_much && take_one(now.resets)) {
         pass(1 - from, packet.as_reset());
