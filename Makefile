@@ -32,11 +32,11 @@ mindspore: setup ## make .venv-mindspore (800 MB to download) and test both dial
 wheels: setup ## for python3.11, 3.12 and 3.13 as far as they are here: a wheel into dist/, a fresh environment, the tests without torch
 	tools/setup/wheels
 
-test: setup ## build and run all tests, and the small ones again under the sanitizers (about 20 minutes on two cores from nothing, Python and torch included)
+test: setup ## build and run all tests, and the small ones again under the sanitizers (about half an hour on two cores from nothing, Python and torch included)
 	tests/run release asan tsan python
 
 test-all: setup ## the same with the full matrices, with fault points in a debug build, Python under the sanitizers, and the live tests in every rough mode (hours)
-	UNISONO_TEST_FULL=1 tests/run release debug asan tsan python python-asan rough
+	UNISONO_TEST_FULL=1 tests/run release debug asan-all tsan-all python python-asan rough
 
 rough: setup ## run the live tests as an ordinary user, with few descriptors, with closed streams, … (tests/rough/run lists the modes)
 	tests/run rough

@@ -12,8 +12,8 @@
 #include "schedule/cost.hpp"
 #include "schedule/text.hpp"
 #include "schedule/verify.hpp"
+#include "tests/support/scale.hpp"
 #include "tests/support/schedules.hpp"
-#include "unisono/settings.hpp"
 
 namespace unisono {
 namespace {
@@ -21,7 +21,7 @@ namespace {
 using Set = std::vector<Schedule>;
 
 // Fewer ranks where the run is slowed down by a sanitizer.
-int most_ranks() { return process_environment().contains("UNISONO_TEST_SMALL") ? 12 : 33; }
+int most_ranks() { return testing::scale() == testing::Scale::small ? 12 : testing::scale() == testing::Scale::normal ? 24 : 33; }
 
 std::vector<const Algorithm*> generated() {
   std::vector<const Algorithm*> algorithms;

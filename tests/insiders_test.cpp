@@ -19,6 +19,7 @@ Worlds three_hosts() {
 void expect_cut_off(const Notice& notice, const std::string& words) {
   for_each_world(three_hosts(), [&](TestWorld& world) {
     World& mine = world.world();
+    distributed::barrier({.group = world.group()});  // everybody has made the group of all
     const int64_t started_ns = now_ns();
     if (world.rank() == 1) mine.remotes()->tell(0, notice);
     if (world.rank() == 0) {

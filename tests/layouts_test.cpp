@@ -9,8 +9,8 @@
 #include "schedule/cost.hpp"
 #include "schedule/text.hpp"
 #include "tests/support/hosts.hpp"
+#include "tests/support/scale.hpp"
 #include "tests/support/schedules.hpp"
-#include "unisono/settings.hpp"
 
 namespace unisono::testing {
 namespace {
@@ -243,22 +243,19 @@ void expect_right(const Algorithm& algorithm, int ranks, const Hosts& hosts, Ver
     }
 }
 
-// Less where the run is slowed down by a sanitizer or an emulator.
-bool is_slow() { return process_environment().contains("UNISONO_TEST_SMALL"); }
-
 TEST(EveryLayout, of_a_few_ranks_is_right_by_every_algorithm) {
   size_t layouts = 0;
-  for (int ranks = 1; ranks <= (is_slow() ? 5 : 6); ++ranks)
+  for (int ranks = 1; ranks <= (scale() == Scale::full ? 6 : 5); ++ranks)
     for (const Hosts& hosts : all_layouts(ranks)) {
       ++layouts;
       for (const Algorithm* algorithm : algorithms_between_hosts())
         ASSERT_NO_FATAL_FAILURE(expect_right(*algorithm, ranks, hosts, {.max_window = ranks <= 4 ? 4 : 2}));
     }
-  EXPECT_EQ(layouts, 1u + 2 + 5 + 15 + 52 + (is_slow() ? 0 : 203));
+  EXPECT_EQ(layouts, 1u + 2 + 5 + 15 + 52 + (scale() == Scale::full ? 203 : 0));
 }
 
 TEST(EveryLayout, that_has_a_name_is_right_for_every_number_of_ranks) {
-  for (int ranks = 7; ranks <= (is_slow() ? 12 : 33); ++ranks)
+  for (int ranks = 7; ranks <= (scale() == Scale::small ? 12 : 33); ranks += scale() == Scale::full || ranks < 12 ? 1 : 7)
     for (const Hosts& hosts : named_layouts(ranks))
       for (const Algorithm* algorithm : hierarchies()) ASSERT_NO_FATAL_FAILURE(expect_right(*algorithm, ranks, hosts, {}));
 }

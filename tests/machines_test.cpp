@@ -144,7 +144,34 @@ TEST_F(Machines, tell_of_a_killed_rank) {
   const int64_t killed_ns = children.kill_together({1});
   children.wait();
   expect_lost(outcomes.of(0), {1});
+  EXPECT_NE(outcomes.of(0).text().find(" on two)"), std::string::npos) << outcomes.of(0).text();
   EXPECT_LT(seconds_between(killed_ns, outcomes.of(0).ended_ns), 2) << outcomes.of(0).text();
+}
+
+// Who has seen how it ended is on its machine, and in no call of this group.
+TEST_F(Machines, tell_how_a_rank_was_killed_that_only_its_neighbour_saw) {
+  const Job job{.machine_of_rank = {0, 1, 1}};
+  const TwoMachines machines;
+  Outcomes outcomes(3);
+  SharedArray<Signs> signs(1);
+  Children children(3, [&](int rank) {
+    machines.enter(job.machine_of_rank[static_cast<size_t>(rank)]);
+    set_environment(job, rank);
+    distributed::init_process_group({});
+    const auto group = distributed::new_group({0, 1});
+    distributed::barrier({});
+    signs[0].ready += 1;
+    if (rank == 0) outcomes.note(rank, [&] { distributed::barrier({.group = group}); });
+    if (rank == 0) signs[0].go = 1;
+    EXPECT_TRUE(await([&] { return signs[0].go == 1; }));
+  });
+  ASSERT_TRUE(await([&] { return signs[0].ready == 3; }));
+  children.await_asleep(0);
+  const int64_t killed_ns = children.kill_together({1});
+  children.wait();
+  expect_lost(outcomes.of(0), {1});
+  EXPECT_NE(outcomes.of(0).text().find("was killed by signal 9"), std::string::npos) << outcomes.of(0).text();
+  EXPECT_LT(seconds_between(killed_ns, outcomes.of(0).ended_ns), 1) << outcomes.of(0).text();
 }
 
 // What each rank hears when joining cannot be.

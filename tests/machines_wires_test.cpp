@@ -59,10 +59,10 @@ TEST_F(Wires, that_lose_a_fifth_of_all_packets_deliver_the_rest) {
     expect_sum(rank, 2, 10);
     faults.lost_percent = 20;
     expect_sum(rank, 2, full_run() ? 100'000 : 10'000);
-    for (int round = 0; round < 5; ++round) expect_sum(rank, 2, 10);
+    for (int round = 0; round < 40; ++round) expect_sum(rank, 2, 10);  // whose last packet is lost at times: only a timer of TCP's brings it again
     faults.lost_percent = 0;
   });
-  EXPECT_GT(faults.lost, 5);
+  EXPECT_GT(faults.lost, 20);
 }
 
 TEST_F(Wires, that_carry_one_byte_at_a_time_carry_all) {
@@ -93,7 +93,7 @@ TEST_F(Wires, that_turn_a_bit_over_are_found_out_where_bytes_are_sealed) {
   EXPECT_EQ(machines.faults().flipped, 1);
   for (int rank : {0, 1}) {
     EXPECT_EQ(outcomes.of(rank).code, ErrorCode::peer_lost) << outcomes.of(rank).text();
-    EXPECT_LT(outcomes.of(rank).took_s(), 3) << outcomes.of(rank).text();
+    EXPECT_LT(outcomes.of(rank).took_s(), 2) << outcomes.of(rank).text();
   }
 }
 
@@ -104,20 +104,33 @@ TEST_F(Wires, that_reset_a_connection_in_the_middle_of_a_message_lose_the_peer) 
     EXPECT_EQ(machines.faults().reset, 1);
     for (int rank : {0, 1}) {
       expect_lost(outcomes.of(rank), {0, 1});  // whichever saw it first says that the other is lost, and both hear that
-      EXPECT_LT(outcomes.of(rank).took_s(), 3) << outcomes.of(rank).text();
+      EXPECT_LT(outcomes.of(rank).took_s(), 2) << outcomes.of(rank).text();
     }
   }
+}
+
+// The number before these words; -1: there are none.
+int64_t number_before(const std::string& words, const std::string& text) {
+  const size_t at = text.find(words);
+  if (at == text.npos) return -1;
+  const size_t before = text.find_last_not_of("0123456789", at - 1) + 1;
+  return before < at ? std::stoll(text.substr(before, at - before)) : -1;
 }
 
 TEST_F(Wires, that_swallow_long_packets_end_in_a_timeout_that_says_how_far_it_came) {
   const RelayedMachines machines;
   const MachineJob job{.machine_of_rank = {0, 1}, .variables = {{"UNISONO_TIMEOUT", "3"}}};
-  const Outcomes outcomes = outcomes_after(machines, job, [&] { machines.faults().longest_bytes = 1000; }, 100'000);
+  constexpr int pass = 20;  // of the packets of a message, which has a hundred and more
+  const Outcomes outcomes = outcomes_after(machines, job, [&] {
+    for (auto& left : machines.faults().long_ones_pass) left = pass;
+    machines.faults().longest_bytes = 1000;
+  }, 100'000);
   EXPECT_GT(machines.faults().too_long, 0);
   for (int rank : {0, 1}) {
     const Outcome& outcome = outcomes.of(rank);
     EXPECT_EQ(outcome.code, ErrorCode::timeout) << outcome.text();
-    EXPECT_NE(outcome.text().find(fmt::format("rank {}", 1 - rank)), std::string::npos) << outcome.text();
+    const int64_t came = number_before(" of 200000 bytes from rank ", outcome.text());  // as the first to give up has told both
+    EXPECT_TRUE(came > 0 && came <= pass * 1500) << outcome.text();
     EXPECT_GT(outcome.took_s(), 2.9);
     EXPECT_LT(outcome.took_s(), 4.5) << outcome.text();
   }

@@ -73,7 +73,7 @@ TEST_P(EveryAlgorithm, gives_what_the_oracle_says) {
   SCOPED_TRACE(choice.plan());
   for (int size : rank_counts()) {
     Extent extent{.ranks = size, .tile_bytes = 4096, .largest_bytes = 300 << 10};
-    if (scale() != Scale::full) extent.every = scale() == Scale::small ? 7 : 2;
+    if (scale() != Scale::full) extent.every = scale() == Scale::small ? 7 : 4;
     if (scale() == Scale::full) extent = {.ranks = size, .turns = 4};
     perform_all(testing::trials_of_sizes(extent),
                 ranks(size).with([&](Settings& settings) {
@@ -86,7 +86,7 @@ TEST_P(EveryAlgorithm, gives_what_the_oracle_says) {
 TEST_P(EveryAlgorithm, takes_every_dtype_and_op) {
   const Choice choice = all_choices()[GetParam()];
   SCOPED_TRACE(choice.plan());
-  const int every = scale() == Scale::small ? 17 : scale() == Scale::normal ? 3 : 1;
+  const int every = scale() == Scale::small ? 17 : scale() == Scale::normal ? 5 : 1;
   perform_all(testing::trials_of_numbers({.ranks = 4, .every = every}, 77),
               ranks(4).with([&](Settings& settings) { settings.plan = choice.plan(); }));
 }

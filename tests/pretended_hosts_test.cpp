@@ -294,6 +294,7 @@ TEST(BetweenHosts, a_death_that_a_stopped_rank_alone_has_seen_is_told_as_silence
   EXPECT_EQ(outcomes.of(2).code, ErrorCode::peer_lost) << outcomes.of(2).text();
   EXPECT_EQ(outcomes.of(2).peer, 1);
   EXPECT_NE(outcomes.of(2).text().find("rank 1 (pid"), std::string::npos) << outcomes.of(2).text();
+  EXPECT_EQ(outcomes.of(2).text().find(" on 2,1)"), std::string::npos) << "the layout is no machine's name: " << outcomes.of(2).text();
   EXPECT_NE(outcomes.of(2).text().find("is silent"), std::string::npos) << outcomes.of(2).text();
   EXPECT_LT(static_cast<double>(outcomes.of(2).ended_ns - killed_ns) * 1e-9, promised_s);
 }

@@ -296,8 +296,8 @@ Status Mailbox::lost(const Letter& letter, int member) const {
   const int rank = group_.world_rank(member);
   const bool left = members_.presence(member) == Presence::left;
   return {ErrorCode::peer_lost,
-          fmt::format("rank {} (pid {}) {}; {}; seen by rank {}. This group is broken: make a new one without that rank", rank,
-                      members_.pid(member), left ? "left the group" : group_.world().how_lost(rank), text_of(letter),
+          fmt::format("rank {} ({}) {}; {}; seen by rank {}. This group is broken: make a new one without that rank", rank,
+                      members_.process(member), left ? "left the group" : group_.world().how_lost(rank), text_of(letter),
                       group_.world_rank(group_.me())),
           rank};
 }
@@ -305,13 +305,12 @@ Status Mailbox::lost(const Letter& letter, int member) const {
 // What a member had sent before it was gone still counts: it is looked for again after it was seen to be gone, for as long as more
 // may come, within reason.
 Status Mailbox::examine_members() {
-  constexpr int64_t a_while_ns = 2'000'000'000;
   bool somebody = false;
   for (const Letter* letter = mail_.letters().first(); letter; letter = letter->next) somebody |= gone_peer(*letter) >= 0;
   if (!somebody) gone_since_ns_ = 0;
   if (!somebody) return Status::success();
   if (gone_since_ns_ == 0) gone_since_ns_ = now_ns();
-  const bool patient = now_ns() - gone_since_ns_ < a_while_ns;
+  const bool patient = now_ns() - gone_since_ns_ < for_better_news_ns;
   if (mail_.turn()) gone_since_ns_ = now_ns();
   for (const Letter* letter = mail_.letters().first(); letter; letter = letter->next)
     if (int member = gone_peer(*letter); member >= 0 && !(patient && mail_.may_come_from(member)))

@@ -41,7 +41,7 @@ class Members {
   std::span<const int> mates() const { return lanes_.mates(); }  // the other members on this host
   bool is_here(int member) const { return lanes_.is_here(member); }
   bool span_hosts() const { return lanes_.spans_hosts(); }
-  int pid(int member) const { return lanes_.member(member).pid; }
+  std::string process(int member) const { return lanes_.member(member).process(); }  // "pid 12 on two"
   std::string occupation(int member) const;  // in which call it has been waiting for a while, or gave up; "": in none. Any thread.
   uint64_t times_heard(int member) const;    // how often it has said so, of one on another host; what it said is then known. Any thread.
 

@@ -34,9 +34,9 @@ Status Group::no_way_to(int member, const Status& why, const std::string& in_wha
                                              world_rank(member), why.message(), in_what),
             world_rank(me())};
   const bool is_here = members_.presence(member) == Presence::here;
-  return {ErrorCode::peer_lost, fmt::format("the way to rank {} (pid {}) is lost, though {}: {}; {}; seen by rank {}. This group is broken: "
+  return {ErrorCode::peer_lost, fmt::format("the way to rank {} ({}) is lost, though {}: {}; {}; seen by rank {}. This group is broken: "
                                             "make a new one",
-                                            world_rank(member), members_.pid(member), is_here ? "it has not ended" : "it had finished before it left",
+                                            world_rank(member), members_.process(member), is_here ? "it has not ended" : "it had finished before it left",
                                             why.message(), in_what, world_rank(me())),
           world_rank(member)};
 }
@@ -88,7 +88,6 @@ Status Group::verdict_status(uint32_t number, const Verdict& verdict) const {
 // A frame of another call than this one, but of its number: its sender is asked which it made, and examine_differences() tells when the
 // answer is here. Of calls that are over nobody can be asked any more.
 Status Group::examine_frames() {
-  constexpr int64_t a_while_ns = 2'000'000'000;
   const auto [member, word] = run_.met_other_call();
   if (member < 0 || !current_.announced) return Status::success();
   if (call_of(word) != current_.number || word == current_.word) return break_group(earlier_difference(member, word));
@@ -97,7 +96,7 @@ Status Group::examine_frames() {
     current_.other_call_ns = now;
     members_.ask_about(current_.number, member, current_.decision->announcement);
   }
-  if (now - current_.other_call_ns < a_while_ns) return Status::success();
+  if (now - current_.other_call_ns < for_better_news_ns) return Status::success();
   return break_group({ErrorCode::mismatch, fmt::format("rank {} made another call than rank {}, and does not say which; {}. {}", world_rank(member),
                                                        world_rank(me()), call_text(), broken_between_hosts),
                       world_rank(member)});
@@ -152,14 +151,13 @@ void Group::tell_owed() {
 // Whether this call still needs something of a member that is gone. Of one on another host it may not be known how far it came: then it is
 // needed if its connection has ended, or nothing has moved for a while.
 bool Group::is_needed(int member) {
-  constexpr int64_t a_while_ns = 2'000'000'000;
   if (members_.knows_how_far(member)) return !at_least(members_.finished(member), current_.number);
   if (router_.has_no_more(member)) return true;
   if (current_.gone_ns == 0 || current_.gone_moves != run_.moves()) {
     current_.gone_ns = now_ns();
     current_.gone_moves = run_.moves();
   }
-  return now_ns() - current_.gone_ns > a_while_ns;
+  return now_ns() - current_.gone_ns > for_better_news_ns;
 }
 
 // A member that died or left is a fault only if this call still needs something of it.
@@ -171,9 +169,9 @@ Status Group::examine_members() {
     std::string how = presence == Presence::left ? "left the group" : parts_.world->how_lost(world_rank(member));
     if (!is_needed(member)) continue;
     return break_group({ErrorCode::peer_lost,
-                        fmt::format("rank {} (pid {}) {}; {}; {}first seen by rank {} after {:.2f} s. "
+                        fmt::format("rank {} ({}) {}; {}; {}first seen by rank {} after {:.2f} s. "
                                     "This group is broken: make a new one without that rank",
-                                    world_rank(member), members_.pid(member), how, call_text(),
+                                    world_rank(member), members_.process(member), how, call_text(),
                                     members_.knows_how_far(member) ? fmt::format("its last finished call is #{}; ", members_.finished(member)) : "",
                                     world_rank(me()), waited_s()),
                         world_rank(member)});
@@ -228,7 +226,10 @@ std::string Group::who_is_missing() const {
     else if (!at_least(finished, current_.number))
       parts.push_back(fmt::format("rank {} has entered it and not finished", world_rank(member)));
   }
-  return parts.empty() ? "everybody has entered" : fmt::format("{}", fmt::join(parts, "; "));
+  if (parts.empty()) parts.push_back("everybody has entered");
+  const bool is_on_the_way = members_.span_hosts() && current_.path == Path::schedule && current_.announced;
+  if (const std::string how_far = is_on_the_way ? run_.how_far() : ""; !how_far.empty()) parts.push_back(how_far);
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 Status Group::timed_out(double waited_s) const {

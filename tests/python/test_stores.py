@@ -175,7 +175,7 @@ class BrokenStore(DictionaryStore):
         raise self.error
 
 
-@pytest.mark.parametrize("error, expected", [(OSError("the disk is gone"), unisono.StoreLostError),
+@pytest.mark.parametrize("error, expected", [(OSError("the disk is gone"), unisono.InitError),
                                              (KeyboardInterrupt(), KeyboardInterrupt), (SystemExit(3), SystemExit)])
 def test_a_store_that_raises(error, expected):
     with pytest.raises(expected, match="the disk is gone" if isinstance(error, OSError) else None):
@@ -218,7 +218,7 @@ class Unspeakable(Exception):
 
 @pytest.mark.parametrize("error", [Unspeakable(), OSError("caf\udce9")], ids=["no text", "no UTF-8"])
 def test_an_error_that_cannot_be_shown(error):
-    with pytest.raises(unisono.StoreLostError, match=type(error).__name__):
+    with pytest.raises(unisono.InitError, match=type(error).__name__):
         dist.init_process_group(store=BrokenStore(error), rank=0, world_size=1)
 
 

@@ -74,7 +74,16 @@ BETWEEN_HOSTS = (
 # Of several rows for one test and mode the last counts.
 ROWS = (
     *(row("^[lm]-", *each) for each in BETWEEN_HOSTS),
-    *(row("^m-", test, "", "makes machines itself") for test in ("machines_kills_test", "machines_strangers_test", "machines_test", "machines_wires_test")),
+    *(row("^m-", test, "", "makes machines itself") for test in ("machines_addresses_test", "machines_kills_test", "machines_names_test",
+      "machines_strangers_test", "machines_test", "machines_wires_test", "meeting_test")),
+    row("^m-", "ordinary_users_test", "OrdinaryUsers.are_told_which_signal_*:OrdinaryUsers.who_call_exec_*:OrdinaryUsers.whose_address_space_*:"
+        "OrdinaryUsers.with_too_few_descriptors_*:OrdinaryUsers.start_many_ranks_*", NO_WITNESS + "; descriptors on machines are in machines_kills_test, and "
+        "an ordinary user cannot enter machines"),
+    row("^m-strangers$", "clock_jump_test", "WallClock.that_jumps_has_no_effect", WARNED),
+    row("^m-strangers$", "deadline_test", "Deadline.a_straggler_is_named_in_a_warning_before_the_deadline", WARNED),
+    row("^m-", "tcp_strangers_test", "TCPStrangers.a_secret_is_needed_*", "there is a secret, where there are machines"),
+    *(row("^m-", test, "", "is about the meeting of ranks on one machine; meeting_test and tcp_strangers_test have that on several")
+      for test in ("join_test", "join_strangers_test", "meeting_local_test")),
     row("^[cg]", "peer_reads_test", "PeerReads.that_are_refused_on_one_rank_or_all_are_done_without:PeerReads.that_are_refused_later_break_*",
         "begins with ranks that may read each other's memory"),
     row("^[cg]", "surprise_test", "Surprise.memory_of_a_peer_that_cannot_be_read_breaks_the_group_and_says_why", NO_READS),

@@ -153,5 +153,6 @@ MODES = {mode.name: mode for mode in (
     machines("m-interleaved", "on two machines, ranks in turns", "interleaved"),
     machines("m-6", "on two machines without IPv4", "halves,6", short=True),
     machines("m-encrypted", "on two machines, all bytes in TLS", "halves", UNISONO_ENCRYPT="on"),
+    machines("m-striped", "on two machines, three connections for each pair and use", "halves", UNISONO_SOCKETS_PER_PEER="3"),
     machines("m-strangers", "on two machines, strangers at every port", "halves", UNISONO_TEST_STRANGERS="1"),
 )}
