@@ -62,7 +62,8 @@ Verdict Members::judge(uint32_t call, Verdict verdict) {
   return {static_cast<int>(seen >> 16 & 0xffff), static_cast<int>(seen & 0xffff)};
 }
 
-// The text goes into this rank's lane, and then the abort word into that of everybody on this host.
+// The text goes into this rank's lane, then one word decides which fault of this host is the first, then that one goes into everybody's
+// lane. Decided before anybody is told: who hears of it may leave at once, and who only sees that one leave is to name the same fault.
 void Members::revoke_here(const Status& fault) {
   LaneControl& mine = lanes_.mine();
   if (mine.cause[0] == 0) {
@@ -72,12 +73,10 @@ void Members::revoke_here(const Status& fault) {
     mine.cause[length] = 0;
   }
   const uint64_t packed = pack_abort(fault.code(), me(), static_cast<uint32_t>(fault.peer()));
-  auto store = [packed](LaneControl& control) {
-    uint64_t none = 0;
-    control.abort.compare_exchange_strong(none, packed, std::memory_order_acq_rel);
-  };
-  store(mine);
-  for (int member : mates()) store(lanes_.control(member));
+  uint64_t first = 0;
+  if (lanes_.shared().fault.compare_exchange_strong(first, packed, std::memory_order_acq_rel)) first = packed;
+  mine.abort.store(first, std::memory_order_release);
+  for (int member : mates()) lanes_.control(member).abort.store(first, std::memory_order_release);
 }
 
 bool Members::revoke(const Status& fault) {

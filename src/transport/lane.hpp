@@ -78,12 +78,13 @@ struct LaneControl {
   std::atomic<uint32_t> taken;                         // the last call in which the owner has read all that it needs of others
   std::atomic<uint64_t> voices[2];                     // what the owner said last when asked to agree: number << 1 | its flag
   // trouble line
-  alignas(line_bytes) std::atomic<uint64_t> abort;  // 0, or the first fault: code << 56 | reporting member << 32 | the rank to blame
+  alignas(line_bytes) std::atomic<uint64_t> abort;  // 0, or the first fault of the group: a copy of `fault` below
   // group lines
   alignas(line_bytes) std::atomic<uint64_t> verdicts[max_ring];  // call << 32 | one member << 16 | the other
   alignas(line_bytes) std::atomic<uint64_t> arrivals; // call << 32 | how many have arrived
   alignas(line_bytes) std::atomic<uint64_t> result;   // call << 32 | the member that combined
   std::atomic<uint64_t> agreed[2];                    // what those who agreed came to: number << 1 | the flag
+  std::atomic<uint64_t> fault;                        // 0, or the first fault: code << 56 | reporting member << 32 | the rank to blame
   std::atomic<uint32_t> released;                     // changes whenever those who sleep on it are to look again
   // text of the first fault that the owner reported
   alignas(line_bytes) char cause[cause_bytes];
