@@ -18,6 +18,7 @@ namespace unisono {
 namespace {
 
 constexpr double patience_with_latecomers_s = 0.7;  // so that whoever cannot join says so within a second
+constexpr double patience_with_store_s = 0.3;       // of that
 constexpr double rest_without_descriptors_s = 0.1;
 
 class Host {
@@ -58,6 +59,7 @@ class Host {
     const Status told = cannot_join(why);
     meet_agents();
     if (machines_) machines_->roster().give_up(told);
+    if (machines_) machines_->roster().await_told(Deadline::in_seconds(patience_with_store_s));  // first: guests may take the last descriptor
     tell_outcome(told);
     tell_latecomers(told);
     return true;
@@ -364,7 +366,7 @@ class Host {
   // Ranks are not started at the same instant. Who comes when joining has failed already is told why, too, for as long as it
   // takes until all have heard it, or a second.
   void tell_latecomers(const Status& status) {
-    const Deadline deadline = Deadline::in_seconds(request_.deadline.passed() ? 0 : patience_with_latecomers_s);
+    const Deadline deadline{std::min(request_.deadline.at_ns, Deadline::in_seconds(patience_with_latecomers_s).at_ns)};
     auto told = static_cast<int>(guests_.size());
     while (told < request_.size - 1 && wait_readable(door_.number(), deadline) == Readable::yes) {
       guests_.clear();

@@ -128,6 +128,11 @@ void Roster::give_up(const Status& why) {
   if (!no_thread_.ok()) talk_->run(stop_.get_token());
 }
 
+void Roster::await_told(const Deadline& deadline) {
+  std::unique_lock lock(talk_->mutex_);
+  talk_->changed_.wait_for(lock, std::chrono::nanoseconds(std::max<int64_t>(deadline.remaining_ns(), 0)), [this] { return talk_->has_ended_; });
+}
+
 // In a store that goes with the meeting everything stays: by the digest, whoever comes too soon for the next one knows that this one is over.
 void Roster::finish(bool also_what_is_nobodys) {
   std::lock_guard lock(talk_->mutex_);

@@ -77,6 +77,7 @@ class Roster {
   void enter(const std::string& round, int number, std::string text);
   void await(const std::string& round, int count);  // all of its entries; one round at a time
   void give_up(const Status& why);                  // for everybody
+  void await_told(const Deadline& deadline);        // until that stands in the store, if it can be reached
   void finish(bool also_what_is_nobodys);           // everybody has read everything: this agent's entries go
   std::optional<std::vector<std::string>> entries();  // of the round that is awaited, once all are there
   Status state();                                     // why it cannot be: another gave up, or the store is lost
