@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/forking.hpp"
 #include "tests/support/losses.hpp"
 #include "unisono/comm_func.hpp"
 #include "unisono/communication.hpp"
@@ -30,6 +31,7 @@ void expect_state_error(const char* what, const std::function<void()>& call) {
 
 // Runs the body in a forked child, which then ends as told, and waits for it.
 void in_a_forked_child(const std::function<void()>& body, const std::function<void()>& end) {
+  await_allocator();
   fflush(nullptr);
   const pid_t child = fork();
   if (child == 0) {

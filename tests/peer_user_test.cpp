@@ -35,9 +35,23 @@ TEST(PeerUser, is_ours_at_both_ends) {
     const Descriptor other = accepted_by(listener);
     EXPECT_EQ(user_at_other_end(one.number()), geteuid());
     EXPECT_EQ(user_at_other_end(other.number()), geteuid());
-    EXPECT_FALSE(is_of_another_user(one.number()) || is_of_another_user(other.number()));
+    EXPECT_TRUE(is_of_this_user(one.number()) && is_of_this_user(other.number()));
   }
   EXPECT_FALSE(user_at_other_end(STDIN_FILENO));
+}
+
+// Of a socket that was closed the kernel says that it is root's: whoever sends and closes at once would pass for root.
+TEST(PeerUser, is_not_known_of_an_end_that_was_closed) {
+  for (const bool other_closes_too : {false, true}) {
+    const Descriptor listener = listening();
+    Descriptor one = connected_to(Address::of_socket(listener.number()).port());
+    const Descriptor other = accepted_by(listener);
+    ASSERT_TRUE(is_of_this_user(other.number()));
+    one.reset();
+    if (other_closes_too) { ASSERT_EQ(shutdown(other.number(), SHUT_WR), 0); }  // then what is left of the first waits out its time
+    EXPECT_TRUE(await([&] { return !user_at_other_end(other.number()); }));
+    EXPECT_FALSE(is_of_this_user(other.number()));
+  }
 }
 
 // The store is nobody's, and so may root use it, and this machine's other users not; nor does a user believe the store of another.

@@ -17,6 +17,7 @@
 #include "tests/support/file_tree.hpp"
 #include "tests/support/raw_store_client.hpp"
 #include "tests/support/secrets.hpp"
+#include "trust/trust.hpp"
 #include "unisono/distributed.hpp"
 #include "unisono/settings.hpp"
 #include "unisono/store.hpp"
@@ -140,15 +141,22 @@ TEST(SecretTraces, DISABLED_in_memory) {
   const distributed::TCPStore store("127.0.0.1", 0, {.is_master = true});  // keys, TLS, and all that a store holds
   distributed::TCPStore user("127.0.0.1", store.port());
   user.set("a", "1");
-  size_t searched = 0, found_digits = 0, found_bytes = 0;
+  std::string key;  // the store's, inverted likewise
+  {
+    auto trust = Trust::of(secret.value()->bytes(), distributed::TCPStoreOptions().job);
+    for (const unsigned char byte : (*trust)->key()) key += static_cast<char>(~byte);
+  }
+  size_t searched = 0, found_digits = 0, found_bytes = 0, found_key = 0;
   for_each_dumped_piece([&](std::string_view piece) {
     searched += piece.size();
     for (size_t at = 0; at < 64; at += 16) found_digits += places_of(std::string_view(digits).substr(at, 16), piece);
     for (size_t at = 0; at < 32; at += 8) found_bytes += places_of(std::string_view(bytes).substr(at, 8), piece);
+    for (size_t at = 0; at < 32; at += 8) found_key += places_of(std::string_view(key).substr(at, 8), piece);
   });
   EXPECT_GT(searched, size_t{100'000});
   EXPECT_EQ(found_digits, 0u) << "a quarter of the text, or more";
   EXPECT_EQ(found_bytes, 0u) << "a quarter of the secret, or more";
+  EXPECT_EQ(found_key, 0u) << "a quarter of the key that comes from it, or more";
 }
 
 // What a copy leaves in a vector register, the dynamic linker may save on the stack.

@@ -14,6 +14,7 @@
 #include "dialects/default_world.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/children.hpp"
+#include "tests/support/forking.hpp"
 #include "tests/support/outcomes.hpp"
 #include "unisono/distributed.hpp"
 
@@ -126,6 +127,7 @@ TEST(Surprise, a_child_forked_beside_a_call_under_way_is_told_and_lives) {
         return;
       }
       WorkPtr work = distributed::all_reduce(view(data), options);
+      await_allocator();
       const pid_t child = fork();
       if (child == 0) {
         int wrong = 0;

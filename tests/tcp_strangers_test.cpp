@@ -95,6 +95,26 @@ TEST(TCPStrangers, that_pretend_to_be_the_store_are_not_believed) {
   }
 }
 
+// They hold a part of a process's descriptors, however few it may open, and those of the last are taken for who comes next.
+TEST(TCPStrangers, that_are_silent_do_not_keep_users_out_where_descriptors_are_few) {
+  SharedArray<std::atomic<int>> ports(1), over(1);
+  Children children(1, [&](int) {
+    const rlimit few{48, 48};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    const auto store = master({.stranger_s = 10'000});
+    ports[0] = store->port();
+    EXPECT_TRUE(await([&] { return over[0] == 1; }));
+  });
+  ASSERT_TRUE(await([&] { return ports[0] != 0; }));
+  std::list<Descriptor> strangers;
+  for (int count = 0; count < 150; ++count) strangers.push_back(connected_to(ports[0]));
+  const int64_t started_ns = now_ns();
+  for (int user = 0; user < 5; ++user) user_of(ports[0])->set("a", "1");
+  EXPECT_LT(now_ns() - started_ns, 3'000'000'000);
+  over[0] = 1;
+  expect_all_succeeded(children.wait());
+}
+
 TEST(TCPStrangers, noise_is_dropped_while_users_work) {
   const auto store = master();
   const std::string corpus[] = {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "SSH-2.0-OpenSSH_9.2\r\n", std::string(1_MiB, '\xff'), std::string(1_MiB, '\0'),

@@ -68,6 +68,38 @@ std::string read_text(Tls& tls) {
   return text;
 }
 
+// Both ways at once, in pieces of any length, while each end changes its key many times.
+TEST(Tls, changes_keys_that_have_sealed_much) {
+  constexpr int64_t renews_after_bytes = 100'000, total_bytes = 3'000'000;
+  std::array<std::byte, 32> secret = {};
+  const auto trust = *Trust::of(secret, "job", renews_after_bytes);
+  Pair pair(trust, {.from = 1, .to = 2}, trust, 2);
+  ASSERT_TRUE(pair.shake_hands());
+  struct End {
+    Tls& tls;
+    int64_t out = 0, in = 0;
+  } ends[] = {{pair.connects}, {pair.accepts}};
+  auto byte_at = [](int64_t place) { return static_cast<std::byte>(place * 7 + place / 251); };
+  std::vector<std::byte> piece(40'000), got(40'000);
+  for (int turn = 0; turn < 100'000 && (ends[0].in < total_bytes || ends[1].in < total_bytes); ++turn) {
+    for (End& end : ends) {
+      const int64_t length = std::min<int64_t>(total_bytes - end.out, 40'000);
+      for (int64_t index = 0; index < length; ++index) piece[static_cast<size_t>(index)] = byte_at(end.out + index);
+      end.out += end.tls.write(std::span(piece).first(static_cast<size_t>(length)));
+      int64_t came = 0;
+      do {  // now and then all there is, so that there is room to say that the key changes
+        came = end.tls.read(std::span(got).first(static_cast<size_t>(1 + turn % 40'000)));
+        for (int64_t index = 0; index < came; ++index) ASSERT_EQ(got[static_cast<size_t>(index)], byte_at(end.in + index));
+        end.in += came;
+      } while (turn % 8 == 7 && came > 0);
+    }
+  }
+  for (const End& end : ends) {
+    EXPECT_EQ(end.in, total_bytes) << end.tls.state().text();
+    EXPECT_GE(end.tls.renewals(), 20);
+  }
+}
+
 TEST(Tls, joins_who_have_secret_and_job_in_common) {
   Pair pair(trust_of('a'), {.from = 1, .to = 2}, trust_of('a'), 2);
   ASSERT_TRUE(pair.shake_hands()) << pair.connects.state().text() << pair.accepts.state().text();

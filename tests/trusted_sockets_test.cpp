@@ -9,6 +9,7 @@
 
 #include "tests/support/children.hpp"
 #include "tests/support/trusted_rank.hpp"
+#include "transport/connecting.hpp"
 
 namespace unisono::testing {
 namespace {
@@ -161,6 +162,46 @@ TEST(TrustedSockets, let_a_member_in_where_strangers_took_the_last_descriptors) 
     SocketStream there = stream_between(one, 1, zero, 0), back = stream_between(zero, 0, one, 1);
     expect_bytes_pass(there, back, 100);
   }).wait());
+}
+
+// More connections than anybody would expect wait for a rank that has not come to its call. Those of other groups are let in meanwhile, and nobody turns in circles.
+TEST(TrustedSockets, are_not_held_up_by_connections_that_come_early) {
+  const int many = testing::small_run() ? 100 : 1024;
+  expect_all_succeeded(testing::Children(1, [&](int) {
+    const rlimit enough{4096, 4096};
+    if (setrlimit(RLIMIT_NOFILE, &enough) != 0) return;  // who may not have that many cannot be held up so
+    constexpr uint64_t other_group = 4712;
+    Rank zero(0), one(1);
+    zero.sockets().expect(other_group);
+    auto open = [&](const SocketKey& key) {
+      Connecting connecting(one.sockets(), {zero.sockets().address()}, key);
+      EXPECT_TRUE(testing::await([&] { return connecting.turn(); }));
+      EXPECT_TRUE(connecting.state().ok()) << connecting.state().text();
+      return connecting.take();
+    };
+    std::vector<Wire> early;
+    for (int number = 0; number < many; ++number)
+      early.push_back(open({.token = zero.token(), .group = group, .use = number / 4, .from = 1, .to = 0}));
+    early.push_back(open({.token = zero.token(), .group = other_group, .use = 0, .from = 1, .to = 0}));
+    SocketStream again(one.sockets(), {{zero.token(), group, 0, 1, 0}, {one.token(), group, 0, 0, 1}, {{zero.sockets().address()}}});
+    const std::byte byte{};
+    EXPECT_TRUE(testing::await([&] { return again.write({&byte, 1}, {}) > 0 || !again.state().ok(); }));
+    EXPECT_NE(again.state().message().find("more often"), std::string::npos) << "a fifth of the same kind: " << again.state().text();
+  }, 60).wait());
+}
+
+TEST(TrustedSockets, wake_again_after_they_were_to_wake_at_once) {
+  auto sockets = *Sockets::open();
+  auto wakes = [&] {
+    pollfd descriptor{sockets->descriptor(), POLLIN, 0};
+    const bool woke = poll(&descriptor, 1, 5000) > 0;
+    sockets->rang();
+    return woke;
+  };
+  sockets->wake_by(0);
+  EXPECT_TRUE(wakes());
+  sockets->wake_by(now_ns() + 1'000'000);
+  EXPECT_TRUE(wakes());
 }
 
 TEST(TrustedSockets, keep_no_stranger_for_long) {

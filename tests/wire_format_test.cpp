@@ -7,6 +7,7 @@
 #include "base/legible.hpp"
 #include "engine/frames.hpp"
 #include "group/notice.hpp"
+#include "rendezvous/reach.hpp"
 #include "rendezvous/roster.hpp"
 #include "transport/greeting.hpp"
 #include "transport/striped_channel.hpp"
@@ -76,6 +77,15 @@ TEST(WireFormat, of_a_seat) {
   EXPECT_FALSE(Seat::parse(version + "4 3 4711 abc def two 2 0 1 " + std::string(1100, '1'))) << "too long";
   EXPECT_EQ(reason_to_give_up("8 rank 3\n\x1b[2J did not come").message(), "rank 3 ?[2J did not come");
   EXPECT_EQ(reason_to_give_up("18 x").code(), ErrorCode::init);
+}
+
+TEST(WireFormat, of_who_reaches_whom) {
+  EXPECT_TRUE(check_reach({"++", "++"}, 2).ok());
+  EXPECT_TRUE(check_reach({"+-\n1 no answer", "++"}, 2).ok()) << "one direction is enough";
+  EXPECT_NE(check_reach({"+-\n1 no \x1b[2J answer", "-+\n0 refused"}, 2).message().find("no ?[2J answer; refused."), std::string::npos);
+  for (const std::vector<std::string>& rows : {std::vector<std::string>{}, {"++"}, {"++", "++", "++"}, {"+", "++"}, {"+?", "++"}, {"++x", "++"}, {"++", std::string(8000, '+')}})
+    EXPECT_EQ(check_reach(rows, 2).message(), "the store holds something else than which machines reach which");
+  EXPECT_LT(check_reach({"+-\n1 " + std::string(6000, 'x'), "-+"}, 2).message().size(), 1000u);
 }
 
 TEST(WireFormat, of_frames) {

@@ -167,6 +167,7 @@ Result<std::shared_ptr<World>> join_through_machines(const LaunchInfo& info, Wor
   TcpStoreRequest request;
   request.host = place->host;
   request.port = point.port();
+  request.options.job = options.job;  // without a secret, too, no other job is met
   request.trust = std::move(way->trust);
   request.also_at = std::move(way->also_at);
   request.rank = options.rank;
@@ -188,7 +189,7 @@ Result<std::shared_ptr<World>> join_through_machines(const LaunchInfo& info, Wor
   }
   options.store.prefix = "unisono/meeting";
   options.store.ends_with_meeting = true;
-  options.meeting_point = [point] { return Result(point); };
+  if (!place->is_own_name()) options.meeting_point = [point] { return Result(point); };
   auto world = World::join(std::move(options));
   if (!world.ok() && served) await_left(static_cast<distributed::TCPStore&>(*served), Deadline::in_seconds(patience_s));
   return world;

@@ -147,7 +147,8 @@ Status World::parse_address_settings() {
 }
 
 // Only when it is known that there are ranks on other machines. `world` stands for all of them, so that nobody is let in who has met others.
-// They may be anywhere, wherever this one has met them: it listens where others can reach it, and lets nobody in without proof.
+// They may be anywhere, wherever this one has met them: it listens where others can reach it, and lets nobody in without proof. Who meets at a loopback address
+// is there, though it may seem to be elsewhere, in a container say; and asks for no other.
 Result<Sockets*> World::listen(const std::string& world) {
   const std::string job = fmt::format("{} {}", options_.job, world);
   auto trust = trust_between_machines(job, fmt::format("some of the {} ranks are on other machines", size()));
@@ -161,7 +162,7 @@ Result<Sockets*> World::listen(const std::string& world) {
       return Status(ErrorCode::init, fmt::format("rank {} has no address from which {} can be reached: {}; its interfaces: {}", rank(), there->text(),
                                                  std::strerror(errno), text_of(interfaces_here())));
   }
-  auto addresses = choose_addresses(interfaces_here(), interfaces_, of_kernel);
+  auto addresses = of_kernel.is_loopback() ? Result(std::vector<Address>{of_kernel}) : choose_addresses(interfaces_here(), interfaces_, of_kernel);
   if (!addresses.ok()) return addresses.status();
   sockets_.reset();  // of an attempt before this one: their ports may be all there are
   if (Status status = prepare_sockets(std::move(*addresses), std::move(*trust)); !status.ok()) return status;

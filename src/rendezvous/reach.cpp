@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "base/check.hpp"
+#include "base/legible.hpp"
 #include "transport/interfaces.hpp"
 
 namespace unisono {
@@ -35,10 +37,10 @@ std::string why_not(std::string_view row, size_t machine) {
   const size_t at = row.find(begins);
   if (at == row.npos) return "";
   const std::string_view why = row.substr(at + begins.size());
-  return std::string(why.substr(0, why.find('\n')));
+  return legible(why.substr(0, std::min(why.find('\n'), most_why_bytes)));
 }
 
-bool is_legible(std::string_view row, size_t machines) {
+bool can_be(std::string_view row, size_t machines) {
   if (row.size() < machines || row.size() > machines + most_whys * (most_why_bytes + 8)) return false;
   return row.substr(0, machines).find_first_not_of("+-") == row.npos && (row.size() == machines || row[machines] == '\n');
 }
@@ -95,18 +97,22 @@ std::string Reach::text() const {
   return text;
 }
 
-Status Reach::read(const std::vector<std::string>& rows) {
-  const size_t count = ways_.size(), mine = static_cast<size_t>(self_.machine);
-  const bool all_legible = rows.size() == count && std::ranges::all_of(rows, [&](const std::string& row) { return is_legible(row, count); });
-  if (!all_legible) return {ErrorCode::init, "the store holds something else than which machines reach which"};
-  auto reached = [&](size_t from, size_t to) { return rows[from][to] == '+'; };
+Status check_reach(const std::vector<std::string>& rows, int machines) {
+  const auto count = static_cast<size_t>(machines);
+  const bool all_can_be = rows.size() == count && std::ranges::all_of(rows, [&](const std::string& row) { return can_be(row, count); });
+  if (!all_can_be) return {ErrorCode::init, "the store holds something else than which machines reach which"};
   for (size_t one = 0; one < count; ++one)
     for (size_t other = one + 1; other < count; ++other)
-      if (!reached(one, other) && !reached(other, one))
+      if (rows[one][other] != '+' && rows[other][one] != '+')
         return {ErrorCode::init, fmt::format("two machines do not reach each other: {}; {}. Choose interfaces by UNISONO_SOCKET_IFNAME, or say by "
                                              "UNISONO_ADVERTISE by which addresses others reach a machine; is there a firewall?",
                                              why_not(rows[one], other), why_not(rows[other], one))};
-  for (size_t other = 0; other < count; ++other) ways_[other].waits_for_us = !reached(other, mine);
+  return Status::success();
+}
+
+Status Reach::read(const std::vector<std::string>& rows) {
+  RETURN_IF_ERROR(check_reach(rows, self_.machines));
+  for (size_t other = 0; other < ways_.size(); ++other) ways_[other].waits_for_us = rows[other][static_cast<size_t>(self_.machine)] != '+';
   return Status::success();
 }
 

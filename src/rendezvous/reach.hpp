@@ -13,6 +13,10 @@
 
 namespace unisono {
 
+// What the agents of so many machines say, by the number of the machine. Whoever can write to the store wrote it: what cannot be is an InitError, texts are made legible. Also
+// an InitError where two machines cannot reach each other at all.
+Status check_reach(const std::vector<std::string>& rows, int machines);
+
 class Reach {
  public:
   struct Other {
@@ -33,7 +37,6 @@ class Reach {
   bool turn();               // true: all have been reached, or cannot be, which takes seconds; then the sockets' descriptor tells when to come again
   Status late() const;       // the deadline came first
   std::string text() const;  // for the roster: of each machine + or -, then a line for each that could not be reached, with its number and why
-  // What all of them say, by the number of the machine. InitError where two cannot reach each other at all.
   Status read(const std::vector<std::string>& rows);
   const Way& way_to(int machine) const { return ways_[static_cast<size_t>(machine)]; }
 

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -133,6 +134,7 @@ struct StoreServer::Hall : StoreSessions {
   uint64_t last_id = 0;
   std::map<uint64_t, std::shared_ptr<StoreSession>> sessions;
   std::list<StoreSession*> strangers;  // in the order in which they came
+  size_t most = most_strangers;        // of them
   RareLine noise, wrong, shortage;
   ForkMark fork_mark;
   std::thread thread;
@@ -147,6 +149,8 @@ StoreServer::Hall::Hall(StoreServerOptions given) : options(std::move(given)) {
   trust = options.trust;
   table = StoreTable(options.caps);
   limits = {options.stranger_s, options.queued_bytes};
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) most = strangers_within(limit.rlim_cur);
 }
 
 Status StoreServer::Hall::open_door(const Address& at, int& error) {
@@ -231,13 +235,14 @@ void StoreServer::Hall::await_room() {
 
 void StoreServer::Hall::let_in(Door& door) {
   for (int left = accepted_at_once; left > 0; --left) {
-    if (strangers.size() >= most_strangers && !somebody_waits(door)) break;
-    if (strangers.size() >= most_strangers && !make_room()) return await_room();
+    if (strangers.size() >= most && !somebody_waits(door)) break;
+    if (strangers.size() >= most && !make_room()) return await_room();
     Descriptor socket(accept4(door.listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
       const int error = errno;
       if (error == EAGAIN || error == EINVAL) break;
       if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM) continue;  // that one is gone already
+      if (make_room()) continue;  // what a stranger holds is there for who comes next
       shortage.write(options.log, fmt::format("the store at {} cannot let anybody in: {}; whoever comes waits", address.text(), std::strerror(error)));
       return await_room();
     }

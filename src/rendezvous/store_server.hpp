@@ -1,8 +1,8 @@
 // The server of a TCPStore: a thread that listens at the addresses that it is given, and at no others, and keeps the keys. Who may connect is decided by TLS.
 //
 // Strangers, who have not shown the job's secret and said who they are, have five seconds for that, and there are at most 64 of them: when one
-// more comes, first those go that have not even named this job, then those of the network that most of them come from. Where descriptors
-// run out, whoever comes waits in the kernel's line until one is free.
+// more comes, first those go that have not even named this job, then those of the network that most of them come from. Where a process may open few
+// descriptors there are fewer, and where those run out a stranger goes for who comes next, or that one waits in the kernel's line until one is free.
 //
 // Order: nothing is shared with the thread but a count under a lock; all else is its own from the moment it starts until it has ended.
 #pragma once

@@ -26,7 +26,8 @@ namespace {
 
 // What the kernel takes beyond what it can send at once only grows old there: taken later, it is still in the cache.
 constexpr int most_unsent_bytes = 128 << 10;
-constexpr size_t most_early_guests = 1024;
+constexpr ptrdiff_t most_plain_guests = 1024;  // without trust, that have not said yet what they are for
+constexpr ptrdiff_t most_alike = 4;            // for one use, that nobody has fetched: one that was given up may still be here
 constexpr int most_let_in_at_once = 64;  // in a flood members are heard between strangers
 constexpr double listener_rests_s = 0.1;
 
@@ -39,6 +40,12 @@ bool all_is_there(int socket) {
   if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || info.tcpi_state == TCP_CLOSE) return true;
   int unacknowledged = 0;
   return ioctl(socket, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
+}
+
+// Whether it stays in TLS is the connector's to say.
+bool is_same_but_sealed(SocketKey one, const SocketKey& other) {
+  one.sealed = other.sealed;
+  return one == other;
 }
 
 Status no_sockets(const char* what) { return {ErrorCode::resource, fmt::format("sockets: {}: {}", what, std::strerror(errno))}; }
@@ -133,7 +140,7 @@ void Sockets::let_in() {
 }
 
 void Sockets::let_in_at(const Listener& listener) {
-  for (int count = 0; count < most_let_in_at_once && guests_.size() < most_early_guests && has_room(listener); ++count) {
+  for (int count = 0; count < most_let_in_at_once && has_room(listener); ++count) {
     Descriptor socket(accept4(listener.socket.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     const bool is_shortage = !socket && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS);
     if (is_shortage && send_away(oldest_stranger())) continue;  // what a stranger holds is there for who comes next
@@ -145,9 +152,11 @@ void Sockets::let_in_at(const Listener& listener) {
   }
 }
 
-// For one more stranger. Nobody has to go while nobody comes.
+// For one more that is to say who it is. Connections of members that have said so, and come early, take no room: of those there are no more than there
+// will be anyhow (verdict_on). Nobody has to go while nobody comes.
 bool Sockets::has_room(const Listener& listener) {
-  if (!choice_.trust || guests_.size() < most_strangers_) return true;
+  if (!choice_.trust) return std::ranges::count_if(guests_, [](const Guest& guest) { return !guest.opening.is_open(); }) < most_plain_guests;
+  if (guests_.size() < most_strangers_) return true;
   std::vector<Stranger> strangers;
   for (const Guest& guest : guests_)
     if (!guest.opening.is_known()) strangers.push_back({guest.from.network(), guest.opening.names_our_job(), guest.since_ns});
@@ -208,6 +217,7 @@ void Sockets::arm_listener() {
 
 void Sockets::wake_by(int64_t at_ns) {
   std::lock_guard lock(mutex_);
+  at_ns = std::max<int64_t>(at_ns, 1);  // at once; 0 would stop the clock
   if (at_ns >= wakes_at_ns_) return;
   wakes_at_ns_ = at_ns;
   itimerspec at = {};
@@ -222,9 +232,7 @@ Wire Sockets::arrived(const SocketKey& key) {
     static_cast<void>(!write(others_.number(), &one, sizeof(one)));  // full: it is readable
   }
   for (auto guest = guests_.begin(); guest != guests_.end(); ++guest) {
-    SocketKey theirs = guest->opening.key();
-    theirs.sealed = key.sealed;  // that is the connector's to say
-    if (theirs != key) continue;
+    if (!is_same_but_sealed(guest->opening.key(), key)) continue;
     guest->opening.turn();  // the rest of its opening, and bytes behind it, may be here before the control thread has looked
     if (!guest->opening.is_open()) continue;
     disarm(guest->opening.number());
@@ -240,6 +248,9 @@ Status Sockets::verdict_on(const SocketKey& key) const {
   if (key.token != token_)
     return {ErrorCode::init, fmt::format("rank {} looks for a run of this job that is over, or has not begun, on rank {}", key.from, key.to)};
   if (key.group != 0 && !expected_.contains(key.group)) return {ErrorCode::peer_lost, fmt::format("that group is not on rank {} any more", key.to)};
+  auto is_alike = [&](const Guest& guest) { return guest.opening.is_open() && is_same_but_sealed(guest.opening.key(), key); };
+  if (std::ranges::count_if(guests_, is_alike) >= most_alike)
+    return {ErrorCode::protocol, fmt::format("rank {} opens one connection more often than rank {} takes it", key.from, key.to)};
   if (choice_.sealed && !key.sealed)
     return {ErrorCode::init, fmt::format("UNISONO_ENCRYPT is on on rank {} and off on rank {}; give all ranks the same", key.to, key.from)};
   if (key.group != 0 && key.of != choice_.per_peer)

@@ -1,8 +1,8 @@
 // The TCP sockets of one process: a listener at each of its addresses, and the connections that others opened to it until those who want them come. With trust,
 // whoever has the job's secret is let in, and nobody else; without, on the loopback interface and for tests, whoever knows the token.
 //
-// Who connects says first what for, and need not wait for the other side to ask for it: a connection that comes early waits here, within
-// a bound. One for a group that this process neither has nor makes, or without the token, is refused.
+// Who connects says first what for, and need not wait for the other side to ask for it: a connection that comes early waits here, and is in nobody's way.
+// One for a group that this process neither has nor makes, without the token, or for the same as several before it, is refused.
 //
 // Strangers: with trust, only rang() lets in, which the control thread calls, so that no knocking holds up who works. At most 64 that have not
 // proven to have the secret are kept, for five seconds each; who goes when more come, trust/strangers.hpp says.

@@ -1,10 +1,14 @@
 // See peer_user.hpp. The kernel is asked by netlink, which finds the one socket at once; where that is not to be had, by its list of all of them.
+//
+// A socket that nobody has open any more belongs to nobody: of one that was closed and still sends, or waits out its time, the kernel says that it is root's.
+// So only one counts that is connected and is some process's file.
 #include "trust/peer_user.hpp"
 
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -65,7 +69,8 @@ std::optional<uid_t> ask_netlink(const Ends& ends) {
   if (bytes < static_cast<ssize_t>(NLMSG_LENGTH(sizeof(found)))) return std::nullopt;
   std::memcpy(&head, answer.data(), sizeof(head));
   std::memcpy(&found, answer.data() + NLMSG_HDRLEN, sizeof(found));
-  return head.nlmsg_type == SOCK_DIAG_BY_FAMILY ? std::optional<uid_t>(found.idiag_uid) : std::nullopt;
+  const bool is_owned = found.idiag_state == TCP_ESTABLISHED && found.idiag_inode != 0;
+  return head.nlmsg_type == SOCK_DIAG_BY_FAMILY && is_owned ? std::optional<uid_t>(found.idiag_uid) : std::nullopt;
 }
 
 std::string in_the_list(const sockaddr_in6& name) {
@@ -80,14 +85,17 @@ std::string in_the_list(const sockaddr_in6& name) {
   return text + digits;
 }
 
-// "  0: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000  1000 …": the eighth word is the user.
+// "  0: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000  1000        0 4711 …": the fourth word is the state, the eighth the user, the
+// tenth the number of the socket's file.
 std::optional<uid_t> look_in_list(const Ends& ends) {
   std::ifstream list(ends.family() == AF_INET ? "/proc/self/net/tcp" : "/proc/self/net/tcp6");
   const std::string wanted = in_the_list(ends.theirs) + " " + in_the_list(ends.mine) + " ";
   for (std::string line; std::getline(list, line);) {
     const size_t at = line.find(wanted);
-    unsigned user = 0;
-    if (at != line.npos && std::sscanf(line.c_str() + at + wanted.size(), "%*s %*s %*s %*s %u", &user) == 1) return user;
+    unsigned state = 0, user = 0;
+    unsigned long file = 0;
+    if (at == line.npos || std::sscanf(line.c_str() + at + wanted.size(), "%x %*s %*s %*s %u %*u %lu", &state, &user, &file) != 3) continue;
+    if (state == TCP_ESTABLISHED && file != 0) return user;
   }
   return std::nullopt;
 }
@@ -101,9 +109,9 @@ std::optional<uid_t> user_at_other_end(int socket) {
   return user ? user : look_in_list(ends);
 }
 
-bool is_of_another_user(int socket) {
+bool is_of_this_user(int socket) {
   const auto user = user_at_other_end(socket);
-  return user && *user != geteuid() && *user != 0;
+  return user && (*user == geteuid() || *user == 0);
 }
 
 }  // namespace unisono

@@ -23,7 +23,6 @@
 namespace unisono {
 namespace {
 
-constexpr size_t page_bytes = 4096;
 constexpr std::string_view white_space = " \t\r\n\v\f";
 
 std::string_view trimmed(std::string_view text) {
@@ -40,27 +39,11 @@ int value_of(char digit) {
 
 }  // namespace
 
-class Secret::Page {
- public:
-  explicit Page(std::string source) : source_(std::move(source)) {
-    void* memory = mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return;
-    madvise(memory, page_bytes, MADV_DONTDUMP);
-    bytes_ = static_cast<std::byte*>(memory);
-  }
-  ~Page() {
-    if (!bytes_) return;
-    explicit_bzero(bytes_, byte_count);
-    munmap(bytes_, page_bytes);
-  }
-  Page(const Page&) = delete;
+struct Secret::Page {
+  explicit Page(std::string where) : source(std::move(where)) {}
 
-  std::byte* bytes() const { return bytes_; }  // null where there was no memory
-  const std::string& source() const { return source_; }
-
- private:
-  std::byte* bytes_ = nullptr;
-  std::string source_;
+  const SecretPage page;
+  const std::string source;
 };
 
 Result<Secret> Secret::parse(std::string_view text, const std::string& source, const std::string& remedy) {
@@ -71,23 +54,23 @@ Result<Secret> Secret::parse(std::string_view text, const std::string& source, c
   if (text.size() > most_text_bytes) return malformed(fmt::format("more than {} characters", most_text_bytes));
   if (digits.size() != digit_count) return malformed(fmt::format("{} characters", digits.size()));
   const auto page = std::make_shared<const Page>(source);
-  if (!page->bytes()) return out_of_memory();
+  if (!page->page.bytes()) return out_of_memory();
   for (size_t index = 0; index < byte_count; ++index) {
     const int high = value_of(digits[2 * index]), low = value_of(digits[2 * index + 1]);
     if (high < 0 || low < 0) return malformed("a character of another kind");
-    page->bytes()[index] = static_cast<std::byte>(16 * high + low);
+    page->page.bytes()[index] = static_cast<std::byte>(16 * high + low);
   }
   return Secret(page);
 }
 
 std::span<const std::byte, Secret::byte_count> Secret::bytes() const {
   CHECK(page_);
-  return std::span<const std::byte, byte_count>(page_->bytes(), byte_count);
+  return std::span<const std::byte, byte_count>(page_->page.bytes(), byte_count);
 }
 
 const std::string& Secret::source() const {
   CHECK(page_);
-  return page_->source();
+  return page_->source;
 }
 
 bool Secret::operator==(const Secret& other) const {

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/descriptor.hpp"
+#include "trust/secret_page.hpp"
 #include "unisono/status.hpp"
 
 namespace unisono {
@@ -19,7 +20,7 @@ namespace unisono {
 // goes. Any thread may use it; a forked child has it, too.
 class Secret {
  public:
-  static constexpr size_t byte_count = 32, digit_count = 2 * byte_count;
+  static constexpr size_t byte_count = SecretPage::byte_count, digit_count = 2 * byte_count;
   static constexpr size_t most_text_bytes = 1024;  // of a secret's text with white space around it
 
   // From 64 hexadecimal digits, white space around them allowed. `source` says where the text was, for messages; `remedy` what
@@ -31,7 +32,7 @@ class Secret {
   bool operator==(const Secret& other) const;    // takes as long whatever differs
 
  private:
-  class Page;
+  struct Page;
   explicit Secret(std::shared_ptr<const Page> page) : page_(std::move(page)) {}
 
   std::shared_ptr<const Page> page_;  // null once moved from

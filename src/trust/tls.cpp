@@ -5,6 +5,7 @@
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -169,7 +170,7 @@ Status Tls::refusal(const char* doing) const {
     return {ErrorCode::auth, fmt::format("the secret does not match: the other side has this job, and another secret (with the secret given here the job's "
                                          "id is {})", trust_->id())};
   if (opening && reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE)
-    return {ErrorCode::auth, fmt::format("the other side belongs to another job, or to another rank of this one; this job is \"{}\" (id {}; the other side's "
+    return {ErrorCode::auth, fmt::format("the other side belongs to another job, or run of it, or to another rank of this one; this job is \"{}\" (id {}; the other side's "
                                          "log has both ids). Is the job, or the place where its ranks meet, spelled alike on all machines?",
                                          trust_->job(), trust_->job_id())};
   if (opening && reason != 0) return {ErrorCode::auth, fmt::format("the other side did not prove that it has the secret of job {}", trust_->job_id())};
@@ -188,18 +189,38 @@ bool Tls::shake_hands() {
   }
   if (SSL_session_reused(ssl_.get()) != 1)
     state_ = {ErrorCode::auth, "the other side did not prove that it has the secret"};
-  else if (trust_->asks_for_user() && is_of_another_user(socket_))  // asked now, since a connection that nobody has accepted yet is nobody's
-    state_ = {ErrorCode::auth, "the other side is a process of another user of this machine, and this job has no secret; make one with `unisono secret new`"};
+  else if (trust_->asks_for_user() && !is_of_this_user(socket_))  // asked now, since a connection that nobody has accepted yet is nobody's
+    state_ = {ErrorCode::auth, "the other side is a process of another user of this machine, or nobody can say whose, and this job has no secret; make one with "
+                               "`unisono secret new`"};
+  forget_key();
   return state_.ok();
+}
+
+// What goes on needs other keys than the job's, of which OpenSSL has a copy where core dumps find it.
+void Tls::forget_key() {
+  constexpr std::array<unsigned char, SecretPage::byte_count> nothing = {};
+  static_cast<void>(SSL_SESSION_set1_master_key(SSL_get_session(ssl_.get()), nothing.data(), nothing.size()));
+}
+
+// AES-GCM's keys wear out: RFC 8446, 5.5 has them changed before 2^24.5 records of 16 KiB, 388 GB. The other end follows by itself. Until the word of it has left,
+// OpenSSL reads nothing: two ends that wait to say it would wait for ever, so it is only said where the socket takes it now.
+void Tls::renew_key() {
+  if (since_renewal_bytes_ < trust_->renews_after_bytes() || unsent_bytes_ != 0) return;
+  pollfd room{socket_, POLLOUT, 0};
+  if (poll(&room, 1, 0) <= 0) return;
+  since_renewal_bytes_ = 0;
+  renewals_ += SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1;
 }
 
 // OpenSSL takes it for an error if less is offered again than a record of what could not be sent.
 int64_t Tls::write(std::span<const std::byte> bytes) {
   if (!state_.ok() || bytes.empty() || bytes.size() < unsent_bytes_) return 0;
   ERR_clear_error();
+  renew_key();
   const int result = SSL_write(ssl_.get(), bytes.data(), static_cast<int>(std::min<size_t>(bytes.size(), INT_MAX)));
   const bool went = settle(result, "sending");
   unsent_bytes_ = went ? 0 : std::min<size_t>(bytes.size(), SSL3_RT_MAX_PLAIN_LENGTH);
+  since_renewal_bytes_ += went ? result : 0;
   return went ? result : 0;
 }
 

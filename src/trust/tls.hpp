@@ -39,6 +39,7 @@ class Tls {
   bool wants_to_write() const { return wants_to_write_; }  // what it waits for; otherwise for something to read
   const Status& state() const { return state_; }    // why it cannot go on
   const TlsEnds& ends() const { return ends_; }
+  int renewals() const { return renewals_; }        // of the key by which it sends
   bool names_our_job() const { return ends_.from != TlsEnds::nobody; }  // accepts: the connector has said so, and proven nothing yet
 
  private:
@@ -49,6 +50,8 @@ class Tls {
   };
   bool settle(int result, const char* doing);
   Status refusal(const char* doing) const;
+  void forget_key();
+  void renew_key();
 
   std::shared_ptr<const Trust> trust_;
   Role role_;
@@ -61,6 +64,8 @@ class Tls {
   HelloLog::Random hello_ = {};  // accepts: of the connector's first words
   bool noted_ = false;           // in the log of these
   size_t unsent_bytes_ = 0;  // in a record that the socket did not take
+  int64_t since_renewal_bytes_ = 0;  // sent by the key at hand
+  int renewals_ = 0;
   bool wants_to_write_ = false, ended_ = false, said_end_ = false;
   Status state_;
 };

@@ -3,12 +3,14 @@
 
 #include <fmt/format.h>
 #include <openssl/core_names.h>
-#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/kdf.h>
 #include <openssl/params.h>
 #include <openssl/ssl.h>
 
+#include <array>
+
+#include "base/shortage.hpp"
 #include "trust/tls.hpp"
 
 namespace unisono {
@@ -50,21 +52,23 @@ bool derive_id(std::span<const std::byte> secret, std::string_view use, std::str
 
 void Trust::Free::operator()(ssl_ctx_st* context) const { SSL_CTX_free(context); }
 
-Trust::~Trust() { OPENSSL_cleanse(key_.data(), key_.size()); }
+Trust::~Trust() = default;
 
 Result<std::shared_ptr<Trust>> Trust::make(std::span<const std::byte, 32> secret, std::string_view job) {
   std::shared_ptr<Trust> trust(new Trust);
+  if (!trust->key_.bytes()) return out_of_memory();
   trust->job_ = job;
-  const bool derived = is_ready() && derive(secret, "unisono key 1", job, trust->key_) &&
+  const bool derived = is_ready() && derive(secret, "unisono key 1", job, {reinterpret_cast<unsigned char*>(trust->key_.bytes()), SecretPage::byte_count}) &&
                        derive_id(secret, "unisono id 1", job, trust->id_) && derive_id(nobodys, "unisono job 1", job, trust->job_id_);
   if (derived) trust->context_.reset(make_tls_context());
   if (!trust->context_) return Status(ErrorCode::internal, "OpenSSL does not offer TLS 1.3 with X25519 and AES-128-GCM");
   return trust;
 }
 
-Result<std::shared_ptr<const Trust>> Trust::of(std::span<const std::byte, 32> secret, std::string_view job) {
+Result<std::shared_ptr<const Trust>> Trust::of(std::span<const std::byte, 32> secret, std::string_view job, int64_t renews_after_bytes) {
   auto trust = make(secret, job);
   if (!trust.ok()) return trust.status();
+  (*trust)->renews_after_bytes_ = renews_after_bytes;
   return std::shared_ptr<const Trust>(std::move(*trust));
 }
 

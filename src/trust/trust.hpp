@@ -5,14 +5,15 @@
 // job_id() for the job alone, and travels in the clear. Neither tells anything of the secret.
 #pragma once
 
-#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "trust/hello_log.hpp"
+#include "trust/secret_page.hpp"
 #include "unisono/status.hpp"
 
 struct ssl_ctx_st;
@@ -21,7 +22,7 @@ namespace unisono {
 
 class Trust {
  public:
-  static Result<std::shared_ptr<const Trust>> of(std::span<const std::byte, 32> secret, std::string_view job);
+  static Result<std::shared_ptr<const Trust>> of(std::span<const std::byte, 32> secret, std::string_view job, int64_t renews_after_bytes = int64_t{64} << 30);
   // Where there is no secret, on the loopback interface: by a key that everybody knows, and by what the kernel says of who is at the other end.
   static Result<std::shared_ptr<const Trust>> of_this_user(std::string_view job);
   // UNISONO_INSECURE: by a key that everybody knows, and nothing else.
@@ -33,9 +34,10 @@ class Trust {
   const std::string& job() const { return job_; }  // its name
   const std::string& id() const { return id_; }
   const std::string& job_id() const { return job_id_; }
-  std::span<const unsigned char, 32> key() const { return key_; }
+  std::span<const unsigned char, 32> key() const { return std::span<const unsigned char, 32>(reinterpret_cast<const unsigned char*>(key_.bytes()), 32); }
   ssl_ctx_st* context() const { return context_.get(); }  // for tls.cpp
   HelloLog& hellos() const { return hellos_; }            // likewise
+  int64_t renews_after_bytes() const { return renews_after_bytes_; }  // sent in TLS by one key
 
  private:
   struct Free {
@@ -44,10 +46,11 @@ class Trust {
   Trust() = default;
   static Result<std::shared_ptr<Trust>> make(std::span<const std::byte, 32> secret, std::string_view job);
 
-  std::array<unsigned char, 32> key_ = {};
+  const SecretPage key_;
   std::string job_, id_, job_id_;
   mutable HelloLog hellos_;
   bool asks_for_user_ = false;
+  int64_t renews_after_bytes_ = INT64_MAX;
   std::unique_ptr<ssl_ctx_st, Free> context_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.hpp"
 #include "base/legible.hpp"
+#include "rendezvous/reach.hpp"
 #include "rendezvous/roster.hpp"
 #include "tests/torture/mutations.hpp"
 #include "tests/torture/rounds.hpp"
@@ -79,10 +80,21 @@ int64_t read_one_seat(uint64_t seed) {
   return 2;
 }
 
+int64_t read_one_reach(uint64_t seed) {
+  Dice dice(seed);
+  std::vector<std::string> rows;
+  for (const char* row : {"++-\n2 rank 0 on one could not reach rank 2: 10.0.0.3:20001: no answer for 6 s", "+++", "--+\n0 refused\n1 refused"})
+    rows.push_back(maybe_mutated(dice, row));
+  const Status read = check_reach(rows, dice.between(2, 4));
+  EXPECT_TRUE(is_legible(read.message()) && read.message().size() < 1200) << read.text();
+  return 1;
+}
+
 TEST(Wire, identities) { run_rounds("identities", read_one_identity); }
 TEST(Wire, greetings) { run_rounds("greetings", read_one_greeting); }
 TEST(Wire, verdicts) { run_rounds("verdicts", read_one_verdict); }
 TEST(Wire, seats) { run_rounds("seats", read_one_seat); }
+TEST(Wire, reach) { run_rounds("reach", read_one_reach); }
 
 std::shared_ptr<const Trust> wire_trust() {
   static const std::shared_ptr<const Trust> trust = [] {
