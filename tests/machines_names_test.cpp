@@ -218,5 +218,55 @@ TEST_F(MachinesNames, settings_that_differ_are_told_while_joining) {
   }
 }
 
+// What listens in the calling process's network, at other addresses than those of the loopback interface.
+std::string listeners_elsewhere() {
+  std::string lines;
+  for (const char* table : {"/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"}) {
+    std::ifstream sockets(table);
+    for (std::string line; std::getline(sockets, line);)
+      if (line.find(" 0A ") != line.npos && line.find("0100007F:") == line.npos && line.find("00000000000000000000000001000000:") == line.npos) lines += line + "\n";
+  }
+  return lines;
+}
+
+// Ranks of one machine that cannot share memory, being of two users, meet at a loopback address by the secret, and nothing of them listens anywhere else.
+TEST_F(MachinesNames, of_the_loopback_interface_are_where_everything_listens) {
+  const MachineJob job{.machine_of_rank = {0, 0}};
+  Outcomes outcomes(2);
+  expect_all_succeeded(Children(2, [&](int rank) {
+    become_rank(*machines_, job, rank);
+    if (rank == 1) { ASSERT_EQ(setuid(65534), 0); }
+    outcomes.note(rank, [&] {
+      distributed::init_process_group({.rank = rank, .world_size = 2, .init_method = "tcp://127.0.0.1:29500"});
+      expect_sum(rank, 2, 1000);
+      EXPECT_EQ(listeners_elsewhere(), "");
+      distributed::barrier({});
+      distributed::destroy_process_group();
+    });
+  }, 60).wait());
+  expect_good(outcomes);
+}
+
+// Whoever comes to the place of another job hears that it is another's, with a secret and without; and the other job goes on waiting for its own.
+TEST_F(MachinesNames, of_the_loopback_interface_do_not_bring_two_jobs_together) {
+  for (const char* secret : {"UNISONO_SECRET", "NO_SECRET"}) {
+    SCOPED_TRACE(secret);
+    const MachineJob job{.machine_of_rank = {0, 0}, .variables = {{secret, std::string(64, 'a')}}};
+    Outcomes outcomes(2);
+    expect_all_succeeded(Children(2, [&](int rank) {
+      become_rank(*machines_, job, rank);
+      if (secret == std::string_view("NO_SECRET")) unsetenv("UNISONO_SECRET");
+      outcomes.note(rank, [&] {
+        distributed::init_process_group({.rank = rank, .world_size = 2, .job = rank == 0 ? "A" : "B", .timeout_s = 3, .init_method = "tcp://127.0.0.1:29500"});
+      });
+    }, 60).wait());
+    EXPECT_EQ(outcomes.of(0).code, ErrorCode::init) << outcomes.of(0).text();
+    EXPECT_NE(outcomes.of(0).text().find("missing: 1"), std::string::npos) << outcomes.of(0).text();
+    EXPECT_EQ(outcomes.of(1).code, ErrorCode::auth) << outcomes.of(1).text();
+    EXPECT_NE(outcomes.of(1).text().find("another job"), std::string::npos) << outcomes.of(1).text();
+    EXPECT_LT(outcomes.of(1).took_s(), 2.5) << outcomes.of(1).text();
+  }
+}
+
 }  // namespace
 }  // namespace unisono::testing
