@@ -16,7 +16,8 @@
 
 namespace unisono {
 
-inline constexpr std::string_view left_text = "left";  // how one ended that left the world
+inline constexpr std::string_view left_text = "left";           // how one ended that left the world
+inline constexpr std::string_view exited_text = "exited with ";  // and one that said so when its process ended
 
 class DeathWatch {
  public:

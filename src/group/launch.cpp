@@ -152,8 +152,9 @@ std::string hint_of(const MeetingPlace& place) {
                      "either, name rank 0's machine by an address that the others reach", place.host, place.addresses.front().host());
 }
 
-// Ranks that may be on several machines meet through a store, which rank 0 serves until they have met. The others of its machine, and of every other,
-// leave the talking to their agent. Whether rank 0 has joined or not, the others should hear of it from each other, and not by a store that is gone.
+// Ranks that may be on several machines meet through a store, which rank 0 serves for as long as the world lives: whoever comes later hears there that it runs
+// already. The others of its machine, and of every other, leave the talking to their agent. Whether rank 0 has joined or not, the others should hear of it from
+// each other, and not by a store that is gone.
 Result<std::shared_ptr<World>> join_through_machines(const LaunchInfo& info, WorldOptions options) {
   constexpr double patience_s = 1, before_the_end_s = 0.2;  // the agent's own deadline comes a little later, and says less
   options.join_by = Deadline::in_seconds(options.settings.join_timeout_s);  // of finding the store, and of meeting through it
@@ -178,20 +179,23 @@ Result<std::shared_ptr<World>> join_through_machines(const LaunchInfo& info, Wor
     auto store = make_tcp_store(request);
     return store.ok() ? Result<std::shared_ptr<distributed::Store>>(*store) : store.status();
   };
-  std::shared_ptr<distributed::Store> served;
+  const std::string prefix = "unisono/meeting";
+  std::shared_ptr<distributed::TCPStore> served;
   if (options.rank == 0) {
     auto store = open({});
     if (!store.ok()) return store.status();
-    served = *store;
-    options.store.open = [served](const std::stop_token&) { return Result(served); };
+    served = std::static_pointer_cast<distributed::TCPStore>(*store);
+    options.store.open = [served](const std::stop_token&) { return Result<std::shared_ptr<distributed::Store>>(served); };
+    options.note_left = [served, prefix](int rank) { note_in(*served, meeting_key(prefix, "left", rank), "yes"); };
   } else {
     options.store.open = open;
   }
-  options.store.prefix = "unisono/meeting";
+  options.store.prefix = prefix;
   options.store.ends_with_meeting = true;
   if (!place->is_own_name()) options.meeting_point = [point] { return Result(point); };
   auto world = World::join(std::move(options));
-  if (!world.ok() && served) await_left(static_cast<distributed::TCPStore&>(*served), Deadline::in_seconds(patience_s));
+  if (!world.ok() && served) await_left(*served, Deadline::in_seconds(patience_s));
+  if (world.ok() && served) note_in(*served, meeting_key(prefix, "complete", 0), "all on one machine");  // unless several have said so
   return world;
 }
 

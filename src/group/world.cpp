@@ -306,6 +306,7 @@ void World::leave() {
   joined_.life.reset();  // the others hear of it now
   joined_.door.close();
   options_.meeting_file.reset();
+  options_.note_left = nullptr;  // and with it the store where the ranks met
   joined_.watches.clear();
   joined_.roster.reset();
   death_watch_.reset();

@@ -48,6 +48,7 @@ struct WorldOptions {
   MeetingStore store = {};        // by which ranks of several machines meet; none: all are on this one
   std::function<Result<Address>()> meeting_point = {};  // towards which this machine's address is chosen; none: any
   std::string hint = {};          // for the user, where ranks are missing
+  std::function<void(int rank)> note_left = {};  // told by rank 0 who has left, for whoever comes to the place where the ranks met; goes when this rank leaves
   Descriptor meeting_file = {};  // that gives the job its name; open for as long as the job may be met by that name
   Status refusal = {};           // why this rank will not join: then it only tells the others so
 };

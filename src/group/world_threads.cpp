@@ -176,6 +176,7 @@ void World::member_lost(int peer, const std::string& how) {
     notice.add_text(how);
     remotes_->tell_all(notice);
   }
+  if (options_.note_left && (how == left_text || how.starts_with(exited_text))) options_.note_left(peer);
   log_.info(fmt::format("rank {} ({}) {}", peer, joined_.neighbours[index].process(), how));
   ring_bell(head());  // whoever is waiting for it to make a group
 }

@@ -104,6 +104,7 @@ class Host {
     auto seat_one = [this](Guest& guest) { return seat(guest); };
     if (machines_) machines_->roster().await("seats", request_.size);
     while (seated() < request_.size && !(machines_ && machines_->roster().entries())) {
+      if (machines_ && machines_->roster().is_running()) return machines_->complete_without_us();
       if (machines_ && machines_->roster().is_over()) return until_store_ends();
       warn();
       RETURN_IF_ERROR(wait_once(seat_one));
@@ -125,6 +126,7 @@ class Host {
 
   template <typename Handle>
   Status wait_once(Handle handle) {
+    if (machines_ && machines_->roster().is_over()) return Status::success();  // what became of it is looked at elsewhere
     if (machines_) RETURN_IF_ERROR(machines_->roster().state());
     if (machines_) RETURN_IF_ERROR(machines_->check_dispute());
     if (request_.deadline.passed()) return missing();

@@ -35,7 +35,7 @@ Result<Seat> read_seat(const std::vector<std::string>& entries, int rank, const 
 
 Machines::Machines(const JoinRequest& request, std::function<std::string(int rank)> process_here)
     : request_(request), process_here_(std::move(process_here)), number_of_rank_(static_cast<size_t>(request.size)),
-      elsewhere_(static_cast<size_t>(request.size)), roster_(std::make_shared<Roster>(request.store, request.deadline)) {
+      elsewhere_(static_cast<size_t>(request.size)), roster_(std::make_shared<Roster>(request.store, request.deadline, request.rank)) {
   if (getrandom(&mine_, sizeof(mine_), 0) != static_cast<ssize_t>(sizeof(mine_))) mine_ = static_cast<uint64_t>(now_ns());
 }
 
@@ -101,7 +101,11 @@ Status Machines::check_dispute() {
 
 Status Machines::complete_without_us() const {
   const std::optional<Seat> there = Seat::parse(roster_->taken());
-  if (there && there->rank >= 0 && there->rank < request_.size) return two_claim(there->rank, process_here_(there->rank), *there);
+  const bool names_one = there && there->rank >= 0 && there->rank < request_.size;
+  if (names_one && roster_->is_running())
+    return {ErrorCode::init, fmt::format("job \"{}\" is already running with {} ranks, and its rank {} is {}, not {}; wait for it to end or choose another UNISONO_JOB",
+                                         request_.job, request_.size, there->rank, there->who(), us())};
+  if (names_one) return two_claim(there->rank, process_here_(there->rank), *there);
   return {ErrorCode::init, fmt::format("job \"{}\" is already running with {} ranks, and {} is none of them; wait for it to end or choose another UNISONO_JOB",
                                        request_.job, request_.size, us())};
 }

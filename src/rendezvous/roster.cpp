@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <mutex>
 #include <utility>
 
@@ -28,6 +29,8 @@ constexpr std::chrono::milliseconds last_words(1000), last_look(300);
 
 }  // namespace
 
+std::string meeting_key(std::string_view prefix, std::string_view round, int number) { return fmt::format("{}/{}/{}", prefix, round, number); }
+
 Status meeting_store_lost(const Status& why) { return {ErrorCode::init, fmt::format("the store by which the ranks meet: {}", why.message())}; }
 
 struct Roster::Talk {
@@ -37,14 +40,15 @@ struct Roster::Talk {
     std::string key, value = {};
   };
 
-  Talk(MeetingStore meeting, const Deadline& deadline)
-      : meeting_(std::move(meeting)), deadline_(deadline), news_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  Talk(MeetingStore meeting, const Deadline& deadline, int rank)
+      : meeting_(std::move(meeting)), deadline_(deadline), rank_(rank), news_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-  std::string key(std::string_view round, int number = 0) const { return fmt::format("{}/{}/{}", meeting_.prefix, round, number); }
+  std::string key(std::string_view round, int number = 0) const { return meeting_key(meeting_.prefix, round, number); }
   void post(std::vector<Entry> entries);
   void run(const std::stop_token& stop);
   Status talk(const std::vector<Entry>& entries, const std::vector<std::string>& awaited);
   Status open(const std::stop_token& stop);
+  Status look_whether_it_runs(const std::stop_token& stop);
   Status write(const std::vector<Entry>& entries);
   Status look();
   Status await(const std::vector<std::string>& awaited);
@@ -53,6 +57,7 @@ struct Roster::Talk {
 
   MeetingStore meeting_;  // how to open the store is the thread's, and goes with it: it may be what holds a store that this process serves
   const Deadline deadline_;
+  const int rank_;  // of the agent
   const Descriptor news_;
   const ForkMark fork_mark_;
   std::shared_ptr<distributed::Store> store_;  // the thread's
@@ -66,10 +71,10 @@ struct Roster::Talk {
   std::optional<std::vector<int>> missing_;
   std::string taken_, dispute_, last_dispute_;
   Status state_;
-  bool is_open_ = false, is_over_ = false, stops_ = false, has_ended_ = false, asks_who_is_missing_ = false;
+  bool is_open_ = false, is_over_ = false, is_running_ = false, stops_ = false, has_ended_ = false, asks_who_is_missing_ = false;
 };
 
-Roster::Roster(MeetingStore store, const Deadline& deadline) : talk_(std::make_shared<Talk>(std::move(store), deadline)) {
+Roster::Roster(MeetingStore store, const Deadline& deadline, int rank) : talk_(std::make_shared<Talk>(std::move(store), deadline, rank)) {
   const AllSignalsBlocked blocked;
   try {
     thread_ = std::thread([talk = talk_, stop = stop_.get_token()] {
@@ -167,6 +172,11 @@ bool Roster::is_over() {
   return talk_->is_over_;
 }
 
+bool Roster::is_running() {
+  std::lock_guard lock(talk_->mutex_);
+  return talk_->is_running_;
+}
+
 std::string Roster::taken() {
   std::lock_guard lock(talk_->mutex_);
   return talk_->taken_;
@@ -244,9 +254,29 @@ Status Roster::Talk::open(const std::stop_token& stop) {
     if (!answers.ok()) return meeting_store_lost(answers.status());
     is_over = answers->front().found;
   }
+  if (is_over) RETURN_IF_ERROR(look_whether_it_runs(stop));
   std::lock_guard lock(mutex_);
   is_open_ = true;
   is_over_ = is_over;
+  return Status::success();
+}
+
+// A rank that has left that world comes for the next one, and waits until the store ends. Of one that has not, another process is there, or was until it died.
+// That somebody has left is heard by rank 0, and written down here, a moment later.
+Status Roster::Talk::look_whether_it_runs(const std::stop_token& stop) {
+  constexpr int most_looks = 10;
+  constexpr timespec between{0, 100'000'000};
+  std::vector<distributed::StoreAnswer> found;
+  for (int look = 0; look < most_looks && !stop.stop_requested(); ++look) {
+    if (look > 0) nanosleep(&between, nullptr);
+    auto answers = store_->perform({{.kind = Kind::check, .key = key("left", rank_)}, {.kind = Kind::get, .key = key("seats", rank_)}});
+    if (!answers.ok() || answers->front().found) return Status::success();  // it has ended, or will: that is seen by who waits for it
+    found = std::move(*answers);
+  }
+  if (stop.stop_requested()) return Status::success();
+  std::lock_guard lock(mutex_);
+  is_running_ = true;
+  taken_ = found.back().value.substr(0, most_entry_bytes + 1);
   return Status::success();
 }
 

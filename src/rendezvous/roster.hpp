@@ -57,6 +57,9 @@ struct Seat {
   static std::optional<std::string> version_of(std::string_view text);  // of the library that wrote it, whatever else it wrote
 };
 
+// The keys of a meeting: a round of it, and the number of an entry there.
+std::string meeting_key(std::string_view prefix, std::string_view round, int number);
+
 // Why ranks cannot meet whose store is lost.
 Status meeting_store_lost(const Status& why);
 
@@ -67,7 +70,7 @@ std::string name_of_this_machine();  // as its kernel has it
 
 class Roster {
  public:
-  Roster(MeetingStore store, const Deadline& deadline);
+  Roster(MeetingStore store, const Deadline& deadline, int rank);
   Roster(const Roster&) = delete;
   ~Roster();  // waits a second for what is being said, and leaves behind a store that does not answer
 
@@ -82,6 +85,7 @@ class Roster {
   std::optional<std::vector<std::string>> entries();  // of the round that is awaited, once all are there
   Status state();                                     // why it cannot be: another gave up, or the store is lost
   bool is_over();                                     // the store is that of a world which was complete before this agent came
+  bool is_running();                                  // and which the agent's own rank is in: taken() is its seat
   std::string taken();                                // a seat that stood where this agent claimed one; empty: none
   std::string take_dispute();                         // the seat of an agent that found its rank taken, once
   void ask_who_is_missing();                          // once, for who waits long; shortly before the deadline it is asked anyhow

@@ -345,6 +345,13 @@ StoreServer::~StoreServer() {
 
 const Address& StoreServer::address() const { return hall_->address; }
 
+void StoreServer::note(std::string key, std::string value) {
+  using distributed::StoreRequest;
+  asio::post(hall_->io, [hall = hall_.get(), request = StoreRequest{.kind = StoreRequest::Kind::compare_set, .key = std::move(key), .value = std::move(value)}] {
+    if (hall->table.perform({request}).ok()) hall->changed();
+  });
+}
+
 void StoreServer::await_left(const Deadline& deadline) {
   std::unique_lock lock(hall_->mutex);
   auto nobody_else = [this] { return std::ranges::all_of(hall_->present, [](const auto& one) { return one.second == 0; }); };

@@ -90,6 +90,10 @@ void TcpStoreMaker::await_left(distributed::TCPStore& store, const Deadline& dea
   if (store.parts_->server) store.parts_->server->await_left(deadline);
 }
 
+void TcpStoreMaker::note(distributed::TCPStore& store, std::string key, std::string value) {
+  if (store.parts_->server) store.parts_->server->note(std::move(key), std::move(value));
+}
+
 Result<std::shared_ptr<distributed::TCPStore>> TcpStoreMaker::make(const TcpStoreRequest& request) {
   auto made = parts(request);
   if (!made.ok()) return made.status();

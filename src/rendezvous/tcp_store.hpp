@@ -29,10 +29,13 @@ struct TcpStoreMaker {
   static Result<std::unique_ptr<distributed::TCPStore::Parts>> parts(const TcpStoreRequest& request);
   static std::unique_ptr<distributed::TCPStore::Parts> parts_or_throw(const TcpStoreRequest& request);
   static void await_left(distributed::TCPStore& store, const Deadline& deadline);
+  static void note(distributed::TCPStore& store, std::string key, std::string value);
 };
 
 inline Result<std::shared_ptr<distributed::TCPStore>> make_tcp_store(const TcpStoreRequest& request) { return TcpStoreMaker::make(request); }
 // At the master: until nobody but rank 0 is connected any more.
 inline void await_left(distributed::TCPStore& store, const Deadline& deadline) { TcpStoreMaker::await_left(store, deadline); }
+// At the master: sets a key, if it is not there. Any thread; nobody waits.
+inline void note_in(distributed::TCPStore& store, std::string key, std::string value) { TcpStoreMaker::note(store, std::move(key), std::move(value)); }
 
 }  // namespace unisono
