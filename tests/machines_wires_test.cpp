@@ -8,6 +8,7 @@
 #include "tests/support/machine_job.hpp"
 #include "tests/support/relay.hpp"
 #include "tests/support/scale.hpp"
+#include "tests/support/trial_lists.hpp"
 
 namespace unisono::testing {
 namespace {
@@ -21,6 +22,18 @@ class Wires : public ::testing::Test {
     if (under_thread_sanitizer()) GTEST_SKIP() << "starts processes";
   }
 };
+
+// Every collective in both dialects, dtypes, ops and roots in turns, synchronous and not; of all of that each n-th.
+void perform_every(int n, int ranks) {
+  std::vector<int> everybody;
+  for (int rank = 0; rank < ranks; ++rank) everybody.push_back(rank);
+  const GroupHandle group = distributed::new_group(everybody);
+  int number = 0;
+  for (Trial trial : trials_of_numbers({.ranks = ranks, .every = n}, 29)) {
+    trial.async_op = trial.form->has_async && ++number % 2 == 0;
+    perform(trial, group.group());
+  }
+}
 
 // Ranks that have joined, wait for the test to do something to the wire, and say how the call after it ended.
 Outcomes outcomes_after(const TestMachines& machines, const MachineJob& job, const std::function<void()>& happens, size_t count) {
@@ -46,7 +59,10 @@ TEST_F(Wires, of_ten_megabits_are_slow_and_nothing_else) {
   for (int machine : {0, 1}) machines.run_in(machine, "tc qdisc add dev wire root tbf rate 10mbit burst 16k latency 50ms");
   const size_t count = full_run() ? 3'000'000 : 300'000;
   const int64_t began_ns = now_ns();
-  run_job(machines, {.machine_of_rank = {0, 1, 0, 1}}, [&](int rank) { expect_sum(rank, 4, count); });
+  run_job(machines, {.machine_of_rank = {0, 1, 0, 1}}, [&](int rank) {
+    expect_sum(rank, 4, count);
+    perform_every(full_run() ? 1 : 20, 4);
+  });
   EXPECT_GT(seconds_between(began_ns, now_ns()), static_cast<double>(count) * 4 * 8 / 10e6 / 2) << "the wire was not slow";
 }
 
@@ -60,6 +76,7 @@ TEST_F(Wires, that_lose_a_fifth_of_all_packets_deliver_the_rest) {
     faults.lost_percent = 20;
     expect_sum(rank, 2, full_run() ? 100'000 : 10'000);
     for (int round = 0; round < 40; ++round) expect_sum(rank, 2, 10);  // whose last packet is lost at times: only a timer of TCP's brings it again
+    perform_every(full_run() ? 5 : 200, 2);
     faults.lost_percent = 0;
   });
   EXPECT_GT(faults.lost, 20);
@@ -71,6 +88,7 @@ TEST_F(Wires, that_carry_one_byte_at_a_time_carry_all) {
     machines.faults().one_byte_each = true;
     run_job(machines, {.machine_of_rank = {0, 1}, .variables = variables}, [](int rank) {
       for (size_t count : {1, 100, 5'000}) expect_sum(rank, 2, count);
+      perform_every(full_run() ? 1 : 20, 2);
     });
     EXPECT_GT(machines.faults().cut_up, 50);
   }
@@ -83,6 +101,7 @@ TEST_F(Wires, that_stutter_at_both_ends_carry_all) {
     variables["UNISONO_TEST_STREAMS"] = "rough:7";
     run_job(machines, {.machine_of_rank = {0, 1, 1, 0}, .variables = variables}, [](int rank) {
       for (size_t count : {1, 1000, 100'000}) expect_sum(rank, 4, count);
+      perform_every(full_run() ? 1 : 10, 4);
     });
   }
 }

@@ -187,6 +187,21 @@ TEST_F(Meeting, a_rank_that_comes_again_too_soon_waits_for_the_next_store) {
   }).wait());
 }
 
+// Rank 1 leaves and comes again at once; rank 0 stays for longer than it takes to be refused.
+TEST_F(Meeting, a_rank_that_has_left_waits_for_the_next_world_however_long_the_old_one_lasts) {
+  const TwoMachines machines;
+  expect_all_succeeded(Children(2, [&](int rank) {
+    enter(machines, {rank, rank, 2});
+    distributed::init_process_group({});
+    expect_sum(rank, 2);
+    if (rank == 0) let_pass(2.5);
+    distributed::destroy_process_group();
+    distributed::init_process_group({});
+    expect_sum(rank, 2);
+    distributed::destroy_process_group();
+  }, 60).wait());
+}
+
 // From a machine on which nobody of the job is; the job's ranks are on two machines, or on one.
 TEST_F(Meeting, whoever_calls_itself_a_rank_of_a_running_world_is_refused_and_the_world_goes_on) {
   for (const int machine_of_rank_1 : {1, 0}) {

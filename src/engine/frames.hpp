@@ -18,6 +18,7 @@ static_assert(std::endian::native == std::endian::little, "docs/wire_format.md: 
 
 inline constexpr int64_t eager_bytes = 32_KiB;
 inline constexpr int64_t credit_bytes = 1_MiB;  // messages, each with its frame, that one member may send another before they are received
+inline constexpr int64_t most_offers = 1 << 20;  // of one member's long letters, that nothing awaits yet
 inline constexpr int64_t most_data_in_a_frame = 64_KiB;
 inline constexpr int64_t most_in_a_link_frame = 1_MiB;  // a multiple of every element's size
 

@@ -129,7 +129,10 @@ void Mail::match_stray(Letter& letter) {
   strays->pop_front();
   if (strays->empty()) strays_.erase(key_of(found.source, letter.tag));
   found_its_match(letter, found.source);
-  if (found.frame.kind == Frame::Kind::offer) return accept(letter, found.source, found.frame);
+  if (found.frame.kind == Frame::Kind::offer) {
+    --peer(found.source).offers;
+    return accept(letter, found.source, found.frame);
+  }
   give_credit(found.source, found.frame);
   Status status = check_sizes(letter, found.source, found.frame);
   if (status.ok() && !found.bytes.empty()) std::memcpy(letter.data.data, found.bytes.data(), found.bytes.size());

@@ -134,6 +134,7 @@ class Mail {
     int64_t credit = credit_bytes;     // what may be sent to it before it says that something was received
     int64_t granted = credit_bytes;    // what it may send
     int64_t received = 0;              // of its messages, since it was last told so
+    int64_t offers = 0;                // of its letters, that nothing awaits yet
     bool is_read = false;              // its own memory, for long letters
     int awaited = 0;                   // letters that await something from exactly this peer
   };

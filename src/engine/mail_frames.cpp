@@ -176,6 +176,10 @@ void Mail::take_head(int index) {
         found_its_match(*letter, index);
         return accept(*letter, index, frame);
       }
+      if (++other.offers > most_offers) {
+        failure_ = {ErrorCode::protocol, fmt::format("rank {} offers more than {} letters that nothing awaits", rank, most_offers)};
+        return;
+      }
       strays_[key_of(index, frame.tag)].push_back(Stray{frame, index, ++arrived_, {}});
       return;
     case Frame::Kind::credit:

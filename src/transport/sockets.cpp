@@ -24,8 +24,9 @@
 namespace unisono {
 namespace {
 
-// What the kernel takes beyond what it can send at once only grows old there: taken later, it is still in the cache.
-constexpr int most_unsent_bytes = 128 << 10;
+// What the kernel takes beyond what it can send at once grows old there: taken later, it is still in the cache. But it sends by itself what it has, as room
+// comes, while this rank does something else: docs/performance.md has what more and less of it cost.
+constexpr int most_unsent_bytes = 1 << 20;
 constexpr ptrdiff_t most_plain_guests = 1024;  // without trust, that have not said yet what they are for
 constexpr ptrdiff_t most_alike = 4;            // for one use, that nobody has fetched: one that was given up may still be here
 constexpr int most_let_in_at_once = 64;  // in a flood members are heard between strangers

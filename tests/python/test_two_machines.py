@@ -48,7 +48,7 @@ def on_each_rank(two, *line, **variables):
     return [each.stdout for each in done]
 
 
-@pytest.mark.parametrize("example", ["tour.py", "tensor_parallel_comm_func.py"])
+@pytest.mark.parametrize("example", ["tour.py", "tensor_parallel_comm_func.py", pytest.param("tensor_parallel.py", marks=needs_backend)])
 def test_examples_say_the_same_as_on_one_machine(two, example):
     there = on_each_rank(two, EXAMPLES / example)
     here = jobs.unisono_run(4, EXAMPLES / example)
