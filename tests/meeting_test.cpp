@@ -32,7 +32,7 @@ struct Place {
 void set_variable(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
 
 // As somebody would set them by hand on each machine; rank 0 is on the first.
-void enter(const TestMachines& machines, const Place& place, double join_timeout_s = 30) {
+void enter(const TwoMachines& machines, const Place& place, double join_timeout_s = 30) {
   machines.enter(place.machine);
   set_variable("RANK", std::to_string(place.rank));
   set_variable("WORLD_SIZE", std::to_string(place.size));
@@ -185,74 +185,6 @@ TEST_F(Meeting, a_rank_that_comes_again_too_soon_waits_for_the_next_store) {
     expect_sum(rank, 2);
     distributed::destroy_process_group();
   }).wait());
-}
-
-// Rank 1 leaves and comes again at once; rank 0 stays for longer than it takes to be refused.
-TEST_F(Meeting, a_rank_that_has_left_waits_for_the_next_world_however_long_the_old_one_lasts) {
-  const TwoMachines machines;
-  expect_all_succeeded(Children(2, [&](int rank) {
-    enter(machines, {rank, rank, 2});
-    distributed::init_process_group({});
-    expect_sum(rank, 2);
-    if (rank == 0) let_pass(2.5);
-    distributed::destroy_process_group();
-    distributed::init_process_group({});
-    expect_sum(rank, 2);
-    distributed::destroy_process_group();
-  }, 60).wait());
-}
-
-// From a machine on which nobody of the job is; the job's ranks are on two machines, or on one.
-TEST_F(Meeting, whoever_calls_itself_a_rank_of_a_running_world_is_refused_and_the_world_goes_on) {
-  for (const int machine_of_rank_1 : {1, 0}) {
-    SCOPED_TRACE(fmt::format("rank 1 on machine {}", machine_of_rank_1));
-    const TestMachines machines(3);
-    Outcomes outcomes(3);
-    SharedArray<std::atomic<int>> joined(1), refused(1);
-    expect_all_succeeded(Children(3, [&](int index) {
-      const Place places[] = {{0, 0, 2}, {machine_of_rank_1, 1, 2}, {2, 1, 2}};
-      enter(machines, places[index]);
-      if (index == 2) { ASSERT_TRUE(await([&] { return joined[0] == 2; })); }
-      outcomes.note(index, [&] { distributed::init_process_group({}); });
-      if (index == 2) refused[0] = 1;
-      if (index == 2) return;
-      joined[0] += 1;
-      ASSERT_TRUE(await([&] { return refused[0] == 1; }));
-      expect_sum(index, 2);
-      distributed::destroy_process_group();
-    }, 60).wait());
-    for (int index : {0, 1}) EXPECT_EQ(outcomes.of(index).code, ErrorCode::ok) << outcomes.of(index).text();
-    expect_says(outcomes.of(2), ErrorCode::init, {"already running with 2 ranks", "its rank 1 is pid ", machine_of_rank_1 == 1 ? " on two" : " on one", "not rank 1 (pid ", " on three"});
-    EXPECT_LT(outcomes.of(2).took_s(), 3);
-  }
-}
-
-// Its machine has nobody else of the job.
-TEST_F(Meeting, a_rank_that_was_killed_and_started_again_is_refused_by_the_old_world_and_welcome_in_the_next) {
-  const TwoMachines machines;
-  Outcomes outcomes(3, 2);
-  SharedArray<std::atomic<int>> killed(1), refused(1);
-  const auto endings = Children(3, [&](int index) {
-    enter(machines, {index == 0 ? 0 : 1, index == 0 ? 0 : 1, 2});
-    if (index == 2) { ASSERT_TRUE(await([&] { return killed[0] == 1; })); }
-    outcomes.note(index, 0, [&] { distributed::init_process_group({}); });
-    if (index == 1) {
-      killed[0] = 1;
-      raise(SIGKILL);
-    }
-    if (index == 2) refused[0] = 1;
-    ASSERT_TRUE(await([&] { return refused[0] == 1; }));
-    if (index == 0) distributed::destroy_process_group();
-    outcomes.note(index, 1, [&] {
-      distributed::init_process_group({});
-      expect_sum(index == 0 ? 0 : 1, 2);
-      distributed::destroy_process_group();
-    });
-  }, 60).wait();
-  for (int index : {0, 2}) EXPECT_TRUE(endings[static_cast<size_t>(index)].succeeded()) << endings[static_cast<size_t>(index)].output;
-  expect_says(outcomes.of(2, 0), ErrorCode::init, {"already running with 2 ranks", "its rank 1 is pid "});
-  EXPECT_LT(outcomes.of(2, 0).took_s(), 3);
-  for (int index : {0, 2}) EXPECT_EQ(outcomes.of(index, 1).code, ErrorCode::ok) << outcomes.of(index, 1).text();
 }
 
 TEST_F(Meeting, a_store_that_starts_late_is_waited_for) {

@@ -204,11 +204,7 @@ class Host {
     return Status::success();
   }
 
-  int seated() const {
-    int count = 1;
-    for (const Guest* guest : seats_) count += guest != nullptr;
-    return count;
-  }
+  int seated() const { return 1 + static_cast<int>(std::ranges::count_if(seats_, [](const Guest* guest) { return guest != nullptr; })); }
 
   Status missing() const {
     if (machines_) {

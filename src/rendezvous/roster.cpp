@@ -280,12 +280,16 @@ Status Roster::Talk::look_whether_it_runs(const std::stop_token& stop) {
   return Status::success();
 }
 
+// Of a store whose meeting is over only its end is awaited: what stands there is of the world that was.
 Status Roster::Talk::talk(const std::vector<Entry>& entries, const std::vector<std::string>& awaited) {
   if (!is_over_) RETURN_IF_ERROR(write(entries));
   if (awaited.empty()) return Status::success();
-  if (is_over_) tell();
-  if (!is_over_) RETURN_IF_ERROR(look());
   look_s_ = entries.empty() ? std::min(2 * look_s_, longest_look_s) : first_look_s;
+  if (is_over_) {
+    tell();
+    return await({key("the end")});
+  }
+  RETURN_IF_ERROR(look());
   return await(awaited);
 }
 

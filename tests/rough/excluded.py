@@ -75,7 +75,7 @@ BETWEEN_HOSTS = (
 ROWS = (
     *(row("^[lm]-", *each) for each in BETWEEN_HOSTS),
     *(row("^m-", test, "", "makes machines itself") for test in ("machines_addresses_test", "machines_kills_test", "machines_names_test",
-      "machines_strangers_test", "machines_test", "machines_wires_test", "meeting_test")),
+      "machines_strangers_test", "machines_test", "machines_wires_test", "meeting_again_test", "meeting_test")),
     row("^m-", "ordinary_users_test", "OrdinaryUsers.are_told_which_signal_*:OrdinaryUsers.who_call_exec_*:OrdinaryUsers.whose_address_space_*:"
         "OrdinaryUsers.with_too_few_descriptors_*:OrdinaryUsers.start_many_ranks_*", NO_WITNESS + "; descriptors on machines are in machines_kills_test, and "
         "an ordinary user cannot enter machines"),
