@@ -96,6 +96,18 @@ struct Waiting {
   }
 };
 
+// Messages that nothing awaits are bounded by credit; of offers there is only a head each.
+TEST(Mail, keeps_no_more_offers_than_anybody_would_make) {
+  Waiting waiting(9);
+  int64_t offered = 0;
+  while (waiting.mail.failure().ok() && offered < 2 * most_offers) {
+    waiting.pair.write({.kind = Frame::Kind::offer, .tag = 5, .bytes = 1 << 20, .sequence = static_cast<uint64_t>(++offered)}, head);
+    while (waiting.mail.turn()) continue;
+  }
+  EXPECT_EQ(offered, most_offers + 1);
+  EXPECT_EQ(waiting.mail.failure().code(), ErrorCode::protocol) << waiting.mail.failure().text();
+}
+
 TEST(Mail, takes_a_frame_that_can_be) {
   Waiting waiting;
   auto& [pair, mail, place, letter] = waiting;
