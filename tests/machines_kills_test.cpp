@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <ctime>
+#include <filesystem>
 
 #include "tests/support/eventually.hpp"
 #include "tests/support/losses.hpp"
@@ -169,8 +170,8 @@ bool somebody_listens(const std::string& host, int port) {
   return address && connect(socket.number(), address->get(), address->bytes()) == 0;
 }
 
-// So few that joining cannot work, up to enough. Whoever lacks them says how many; the others are told. It is the first of its machine, and comes
-// when rank 0 is there: it tells for a second, and who comes later hears nothing.
+// So few that joining cannot work, up to enough; four more than are open is what it takes to say so. Whoever lacks them says how many; the others are told. It is
+// the first of its machine, and comes when rank 0 is there: it tells for a second, and who comes later hears nothing.
 void join_with_few_descriptors(const std::string& sockets_per_peer) {
   SCOPED_TRACE(sockets_per_peer + " sockets for each peer");
   const TwoMachines machines;
@@ -182,9 +183,11 @@ void join_with_few_descriptors(const std::string& sockets_per_peer) {
     SharedArray<std::atomic<bool>> begun(1);
     Children children(3, [&](int rank) {
       become_rank(machines, job, rank);
-      const rlimit few = {static_cast<rlim_t>(limit), static_cast<rlim_t>(limit)};
       if (rank == 1) {
         ASSERT_TRUE(eventually([] { return somebody_listens(TestMachines::address(0), 29500); }));
+        const auto open_now = static_cast<int>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {})) - 1;  // without the folder's own
+        const auto most = static_cast<rlim_t>(std::max(limit, open_now + 4));
+        const rlimit few = {most, most};
         ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
         begun[0] = true;
       }
