@@ -61,13 +61,7 @@ int accept4(int socket, sockaddr* address, socklen_t* length, int flags) {
 namespace unisono::testing {
 namespace {
 
-class MachineKills : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (const std::string why = cannot_make_machines(); !why.empty()) GTEST_SKIP() << why;
-    if (under_thread_sanitizer()) GTEST_SKIP() << "starts processes";
-  }
-};
+class MachineKills : public OnMachines {};
 
 struct KillAt {
   MachineJob job;

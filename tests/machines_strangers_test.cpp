@@ -21,13 +21,7 @@
 namespace unisono::testing {
 namespace {
 
-class MachineStrangers : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (const std::string why = cannot_make_machines(); !why.empty()) GTEST_SKIP() << why;
-    if (under_thread_sanitizer()) GTEST_SKIP() << "starts processes";
-  }
-};
+class MachineStrangers : public OnMachines {};
 
 int64_t most_resident_kib() {
   std::ifstream status("/proc/self/status");

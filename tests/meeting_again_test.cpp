@@ -11,13 +11,7 @@
 namespace unisono::testing {
 namespace {
 
-class MeetingAgain : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (const std::string why = cannot_make_machines(); !why.empty()) GTEST_SKIP() << why;
-    if (under_thread_sanitizer()) GTEST_SKIP() << "starts processes";
-  }
-};
+class MeetingAgain : public OnMachines {};
 
 void expect_refused(const Outcome& outcome, const std::vector<std::string>& words) {
   EXPECT_EQ(outcome.code, ErrorCode::init) << outcome.text();

@@ -65,7 +65,7 @@ std::optional<int> exit_status(int pidfd) {
 
 std::string exit_text(int status) {
   if (WIFSIGNALED(status)) return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
-  return fmt::format("exited with {}", WEXITSTATUS(status));
+  return fmt::format("{}{}", exited_text, WEXITSTATUS(status));
 }
 
 Status cannot_watch(const char* what) {
@@ -137,7 +137,7 @@ void DeathWatch::suspect(int64_t token) {
 std::string DeathWatch::how_it_ended(int rank) const {
   const auto index = static_cast<size_t>(rank);
   const uint32_t goodbye = joined_->neighbours[index].head().goodbye.load(std::memory_order_acquire);
-  if ((goodbye & 0xff) == static_cast<uint32_t>(Goodbye::exiting)) return fmt::format("exited with {}", goodbye >> 8 & 0xff);
+  if ((goodbye & 0xff) == static_cast<uint32_t>(Goodbye::exiting)) return fmt::format("{}{}", exited_text, goodbye >> 8 & 0xff);
   if ((goodbye & 0xff) == static_cast<uint32_t>(Goodbye::left)) return std::string(left_text);
   const Peer& peer = peers_[index];
   const Descriptor& process = joined_->watches[index].process;

@@ -249,7 +249,7 @@ std::string World::how_lost(int rank) const {
 
 void World::say_exiting(int status) {
   if (forked() || left_ || !arena_) return;
-  if (remotes_) say_goodbye(fmt::format("exited with {}", status & 0xff));
+  if (remotes_) say_goodbye(fmt::format("{}{}", exited_text, status & 0xff));
   head().goodbye.store(static_cast<uint32_t>(Goodbye::exiting) | static_cast<uint32_t>(status & 0xff) << 8, std::memory_order_release);
 }
 

@@ -16,6 +16,15 @@
 
 namespace unisono::testing {
 
+// Tests that make machines; skipped with the reason where there can be none.
+class OnMachines : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string why = cannot_make_machines(); !why.empty()) GTEST_SKIP() << why;
+    if (under_thread_sanitizer()) GTEST_SKIP() << "starts processes";
+  }
+};
+
 struct MachineJob {
   std::vector<int> machine_of_rank = {0, 1};
   std::map<std::string, std::string> variables = {};  // besides
