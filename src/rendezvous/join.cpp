@@ -248,11 +248,6 @@ namespace {
 
 constexpr int64_t for_ourselves = 16;
 
-int64_t for_strangers() {
-  rlimit limit = {};
-  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? static_cast<int64_t>(strangers_within(limit.rlim_cur)) : 0;
-}
-
 Status require_open_files(const JoinRequest& request, int64_t needed, const std::string& what) {
   constexpr int64_t taken_for_granted = 16;
   rlimit limit = {};
@@ -282,7 +277,7 @@ Status require_descriptors(const JoinRequest& request) {
 
 Status require_connections(const JoinRequest& request, int elsewhere, bool is_agent) {
   const int64_t here = is_agent ? 0 : request.size - elsewhere;  // an agent has them open
-  const int64_t needed = connections_to_one(request) * elsewhere + 2 * here + static_cast<int64_t>(most_addresses) + for_strangers();
+  const int64_t needed = connections_to_one(request) * elsewhere + 2 * here + static_cast<int64_t>(most_addresses) + static_cast<int64_t>(strangers_here());
   return require_open_files(request, needed, fmt::format("joining {} ranks, {} of them on other machines, with UNISONO_SOCKETS_PER_PEER={}", request.size,
                                                          elsewhere, request.sockets_per_peer));
 }

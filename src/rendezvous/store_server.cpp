@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -134,7 +133,7 @@ struct StoreServer::Hall : StoreSessions {
   uint64_t last_id = 0;
   std::map<uint64_t, std::shared_ptr<StoreSession>> sessions;
   std::list<StoreSession*> strangers;  // in the order in which they came
-  size_t most = most_strangers;        // of them
+  size_t most = strangers_here();      // of them
   RareLine noise, wrong, shortage;
   ForkMark fork_mark;
   std::thread thread;
@@ -149,8 +148,6 @@ StoreServer::Hall::Hall(StoreServerOptions given) : options(std::move(given)) {
   trust = options.trust;
   table = StoreTable(options.caps);
   limits = {options.stranger_s, options.queued_bytes};
-  rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) most = strangers_within(limit.rlim_cur);
 }
 
 Status StoreServer::Hall::open_door(const Address& at, int& error) {

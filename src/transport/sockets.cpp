@@ -9,7 +9,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -64,8 +63,6 @@ Sockets::~Sockets() {
 }
 
 Status Sockets::listen() {
-  rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) most_strangers_ = strangers_within(limit.rlim_cur);
   auto listeners = open_listeners(choice_.listens_at, choice_.ports, choice_.me);
   if (!listeners.ok()) return listeners.status();
   listeners_ = std::move(*listeners);

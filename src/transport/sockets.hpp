@@ -126,7 +126,7 @@ class Sockets {
   std::set<int> tried_by_;
   Deadline listens_again_;  // where descriptors or room are lacking: until then nobody is let in
   std::atomic<bool> lacks_descriptors_{false};
-  size_t most_strangers_ = most_strangers;
+  size_t most_strangers_ = strangers_here();
   bool is_crowded_ = false;  // by strangers of which none can be sent away as yet
   bool is_in_child_ = false;
 };

@@ -1,6 +1,8 @@
 // See strangers.hpp.
 #include "trust/strangers.hpp"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <map>
 
@@ -9,6 +11,11 @@ namespace unisono {
 size_t strangers_within(uint64_t descriptors) {
   constexpr uint64_t part = 16, least = 4;
   return static_cast<size_t>(std::clamp<uint64_t>(descriptors / part, least, most_strangers));
+}
+
+size_t strangers_here() {
+  rlimit limit = {};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? strangers_within(limit.rlim_cur) : most_strangers;
 }
 
 std::optional<size_t> one_to_send_away(std::span<const Stranger> strangers, int64_t now_ns) {
