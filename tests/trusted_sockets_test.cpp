@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -81,6 +82,28 @@ TEST_P(TrustedStreams, that_begin_to_open_go_on_while_they_are_only_read) {
     in += static_cast<size_t>(there.read(std::span(got).subspan(in)));
   }
   EXPECT_EQ(in, 8u) << there.state().text();
+}
+
+int send_buffer_of(int socket) {
+  int bytes = 0;
+  socklen_t length = sizeof(bytes);
+  EXPECT_EQ(getsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, &length), 0);
+  return bytes;
+}
+
+// Over the loopback interface a round trip takes a few microseconds.
+TEST(TrustedSockets, have_little_under_way_where_the_other_end_is_near) {
+  constexpr int near_bytes = 2 * (256 << 10);  // the kernel counts its own part, too
+  for (const auto& [asked, most] : {std::pair<int64_t, int>{0, near_bytes}, {4096, 2 * 4096}}) {
+    auto here = Sockets::open({.send_buffer_bytes = asked}), there = Sockets::open();
+    const Descriptor connection = (*here)->connect((*there)->address());
+    pollfd connected{connection.number(), POLLOUT, 0};
+    ASSERT_EQ(poll(&connected, 1, 5000), 1);
+    EXPECT_TRUE(asked != 0 || send_buffer_of(connection.number()) > near_bytes) << "the kernel's own is smaller here";
+    (*here)->fit(connection.number());
+    EXPECT_LE(send_buffer_of(connection.number()), most);
+    EXPECT_GE(send_buffer_of(connection.number()), most / 2);  // net.core.wmem_max may allow less
+  }
 }
 
 TEST(TrustedSockets, refuse_another_secret_and_another_rank) {

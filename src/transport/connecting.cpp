@@ -143,6 +143,12 @@ Status Connecting::no_way() const {
   return {all_strangers_ ? ErrorCode::auth : ErrorCode::peer_lost, text};
 }
 
+Wire Connecting::take() {
+  Wire wire = opening_->take();
+  sockets_.fit(wire.number());
+  return wire;
+}
+
 void Connecting::arm() {
   int64_t wake_at_ns = never_ns;
   if (opening_) sockets_.arm(opening_->number(), opening_->wants_to_write() ? Sockets::writable : Sockets::readable);

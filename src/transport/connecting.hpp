@@ -26,7 +26,7 @@ class Connecting {
   bool turn();  // as far as it goes now; true: it is open, or cannot be
   void arm();   // somebody is about to sleep until a turn may do something
   const Status& state() const { return state_; }  // why it cannot be: each address with what became of it
-  Wire take() { return opening_->take(); }
+  Wire take();
   const Address& address() const { return attempts_[current_].to; }  // once it is open
 
  private:
