@@ -32,8 +32,9 @@ constexpr NoticeForm notice_forms[] = {
     {"ended", 0, 0, 0, 0, true, false},
     {"lost", 0, text_bytes, 0, 0, true, false},
     {"goodbye", 0, text_bytes, -1, 0, false, false},
+    {"silent", 0, 0, 0, 0, true, false},
 };
-static_assert(std::size(notice_forms) == static_cast<size_t>(NoticeKind::goodbye) + 1);
+static_assert(std::size(notice_forms) == static_cast<size_t>(NoticeKind::silent) + 1);
 
 Status cannot_be_told(std::string_view kind, std::string_view what) { return {ErrorCode::protocol, fmt::format("a notice \"{}\" {}", kind, what)}; }
 

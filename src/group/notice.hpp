@@ -27,12 +27,13 @@ struct NoticeHead {
     ended,      // a member on the teller's host has ended, and how far it had come
     lost,       // a rank on the teller's host has ended: how
     goodbye,    // the teller leaves the world: how
+    silent,     // the host of that rank is, as the teller has seen
   };
 
   Kind kind = Kind::entry;
   uint8_t asks = 0;       // announced: the same of the one who is told is wanted
   uint16_t code = 0;      // fault: the ErrorCode
-  int32_t rank = -1;      // fault: who is to blame; lost, ended: who
+  int32_t rank = -1;      // fault: who is to blame; lost, ended, silent: who
   uint64_t group = 0;     // the key of its board entry; 0: the world
   uint32_t finished = 0;  // announced, left, ended: its last finished call
   uint32_t bytes = 0;     // that follow

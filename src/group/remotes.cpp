@@ -99,6 +99,11 @@ bool Remotes::has_ended(int rank) {
   return !peer(rank).channel;
 }
 
+void Remotes::give_up(int rank) {
+  std::lock_guard lock(mutex_);
+  peer(rank) = {};
+}
+
 bool Remotes::all_is_told() {
   std::lock_guard lock(mutex_);
   bool all = true;

@@ -42,6 +42,7 @@ class Remotes {
   };
   void listen(News& news);  // adds what has come so far; then the sockets' descriptor tells when there is more
   bool has_ended(int rank);  // its connection
+  void give_up(int rank);    // nothing more is told to it, nor heard from it
   // When the last was told: until all of it has left, or two seconds. A connection that was begun late is opened meanwhile, for which those of
   // the others have to be let in.
   void finish(const std::function<void()>& let_in);

@@ -152,7 +152,7 @@ void Group::tell_owed() {
 // needed if its connection has ended, or nothing has moved for a while.
 bool Group::is_needed(int member) {
   if (members_.knows_how_far(member)) return !at_least(members_.finished(member), current_.number);
-  if (router_.has_no_more(member)) return true;
+  if (router_.has_no_more(member) || parts_.world->is_silent(world_rank(member))) return true;
   if (current_.gone_ns == 0 || current_.gone_moves != run_.moves()) {
     current_.gone_ns = now_ns();
     current_.gone_moves = run_.moves();

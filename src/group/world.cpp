@@ -64,6 +64,7 @@ Status World::open() {
   arena_->take_beside(std::move(taking));
   settle_policy();
   if (!hosts().one()) remotes_ = std::make_unique<Remotes>(joined_.neighbours, rank(), ways(), [this] { wake_control(); });
+  if (remotes_) host_watch_ = std::make_unique<HostWatch>(*sockets_, joined_.neighbours, hosts(), rank());
   RETURN_IF_ERROR(watch_others());
   RETURN_IF_ERROR(start_threads());
   const Status status = make_world_group();
@@ -275,6 +276,7 @@ void World::close_in_child() {
   joined_.watches.clear();
   if (death_watch_) death_watch_->close_in_child();
   if (sockets_) sockets_->close_in_child();
+  if (host_watch_) host_watch_->close_in_child();
   if (remotes_) remotes_->close_in_child();
   wake_.reset();
   if (arena_) arena_->close_in_child();
@@ -300,6 +302,7 @@ void World::leave() {
   wake_control();
   if (progress_thread_.joinable()) progress_thread_.join();
   if (control_thread_.joinable()) control_thread_.join();
+  host_watch_.reset();
   if (remotes_) say_goodbye(std::string(left_text));
   if (remotes_) remotes_->finish([this] { sockets_->rang(); });
   if (arena_) head().goodbye.store(static_cast<uint32_t>(Goodbye::left), std::memory_order_release);

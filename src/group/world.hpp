@@ -12,6 +12,7 @@
 #include <optional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "base/log.hpp"
 #include "group/death_watch.hpp"
 #include "group/group.hpp"
+#include "group/host_watch.hpp"
 #include "group/remotes.hpp"
 #include "planner/planner.hpp"
 #include "rendezvous/join.hpp"
@@ -102,6 +104,7 @@ class World : public std::enable_shared_from_this<World> {
   std::string how_lost(int rank) const;  // "" while it lives
   bool has_ended(int rank) const;        // whether its process has, also where the control thread has not come to it yet
   bool is_in_doubt(int rank) const;      // on another host, and nothing more comes from it: soon how_lost() says what became of it
+  bool is_silent(int rank) const;        // its host is: what it had sent and has not come will not come
   void wake_progress();
   void wake_control();
 
@@ -133,6 +136,11 @@ class World : public std::enable_shared_from_this<World> {
   void apply_early(Group& group);
   Notice left_before_it_began(uint64_t group) const;
   void judge_doubts();
+  // group/world_hosts.cpp: hosts that fall silent
+  void look_after_hosts();
+  bool is_watcher() const;
+  void host_silent(int host, int seen_by);
+  std::string how_silent(int host, int seen_by) const;
   void tell_owed();
   void say_goodbye(const std::string& how);
   std::vector<int> told_members(int rank, uint64_t key) const;
@@ -190,6 +198,7 @@ class World : public std::enable_shared_from_this<World> {
   std::vector<GroupParts> failed_;               // tries in vain whose lanes others may still know
   std::map<std::pair<std::string, std::vector<int>>, int> times_made_;  // how often these members made this name
   std::vector<std::string> lost_;                // by rank: how it was lost
+  std::set<int> silent_hosts_;
   std::deque<Remotes::Heard> early_;             // notices about groups that are being made here
   std::map<std::pair<int, uint64_t>, std::vector<int>> told_members_;  // of the entries on the boards of ranks on other hosts
   std::atomic<uint32_t> groups_version_{0};
@@ -200,6 +209,7 @@ class World : public std::enable_shared_from_this<World> {
   PortRange ports_;
   std::unique_ptr<Sockets> sockets_;
   std::unique_ptr<Remotes> remotes_;
+  std::unique_ptr<HostWatch> host_watch_;  // the control thread's
   struct Doubt {  // about a rank on another host, until all that it told has been heard, and how it ended
     int64_t since_ns;
     bool ended = false;    // its connection has

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t progress_spin_ns = 5'000;
 constexpr int64_t progress_rest_ns = 1'000'000;  // while callers' threads do the work
-constexpr int control_period_ms = 1000;
+constexpr int control_period_ms = 1000, control_period_with_hosts_ms = 250;
 
 // Again and again until there is memory for it.
 template <typename Step>
@@ -126,9 +126,10 @@ void World::control_until_stopped(LateVisitors& visitors, Deadline& door_rests) 
   while (!stopping_.load(std::memory_order_acquire)) {
     const bool rests = door_rests.at_ns != never_ns;
     const bool looks_soon = rests || !doubts_.empty() || (sockets_ && sockets_->look_after_left());
-    const DeathWatch::News news = death_watch_->wait(looks_soon ? rest_ms : control_period_ms);
+    const DeathWatch::News news = death_watch_->wait(looks_soon ? rest_ms : remotes_ ? control_period_with_hosts_ms : control_period_ms);
     for (const DeathWatch::Loss& loss : news.losses) insist([&] { member_lost(loss.rank, loss.how); });
     if (remotes_) judge_doubts();
+    if (remotes_) look_after_hosts();
     if (remotes_) tell_owed();
     if (door_rests.passed() && death_watch_->add(joined_.door.number(), door_token).ok()) door_rests = {};
     uint64_t woken = 0;

@@ -259,6 +259,8 @@ Status require_open_files(const JoinRequest& request, int64_t needed, const std:
                                            what, needed, open_now, request.rank, limit.rlim_cur, open_now + needed)};
 }
 
+constexpr int64_t connections_to_watch = 8;  // that show whether other hosts are there: see group/host_watch.hpp
+
 // To one rank on another host: for calls, for letters, and one for notices.
 int64_t connections_to_one(const JoinRequest& request) { return 2 * int64_t{request.sockets_per_peer} + 1; }
 
@@ -277,7 +279,7 @@ Status require_descriptors(const JoinRequest& request) {
 
 Status require_connections(const JoinRequest& request, int elsewhere, bool is_agent) {
   const int64_t here = is_agent ? 0 : request.size - elsewhere;  // an agent has them open
-  const int64_t needed = connections_to_one(request) * elsewhere + 2 * here + static_cast<int64_t>(most_addresses) + static_cast<int64_t>(strangers_here());
+  const int64_t needed = connections_to_one(request) * elsewhere + connections_to_watch + 2 * here + static_cast<int64_t>(most_addresses) + static_cast<int64_t>(strangers_here());
   return require_open_files(request, needed, fmt::format("joining {} ranks, {} of them on other machines, with UNISONO_SOCKETS_PER_PEER={}", request.size,
                                                          elsewhere, request.sockets_per_peer));
 }

@@ -69,6 +69,7 @@ void Connecting::look() {
     socklen_t bytes = sizeof(error);
     if (poll(&polled, 1, 0) > 0 && getsockopt(attempt.socket.number(), SOL_SOCKET, SO_ERROR, &error, &bytes) == 0 && error == 0) {
       attempt.stage = Stage::answers;
+      answered_ns_ = now_ns();
     } else if (error != 0 || attempt.silent_until.passed()) {
       all_strangers_ = false;
       fail(attempt, error != 0 ? std::strerror(error) : fmt::format("no answer for {} s", patience_s_));

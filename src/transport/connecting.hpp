@@ -28,6 +28,7 @@ class Connecting {
   const Status& state() const { return state_; }  // why it cannot be: each address with what became of it
   Wire take();
   const Address& address() const { return attempts_[current_].to; }  // once it is open
+  int64_t answered_ns() const { return answered_ns_; }               // when the last machine that answered did; 0: none has
 
  private:
   enum class Stage { waits, connects, answers, failed };
@@ -59,7 +60,7 @@ class Connecting {
   int64_t next_at_ns_ = 0;    // when the next is begun, though none has failed
   size_t current_ = 0;        // that is spoken to
   std::unique_ptr<Opening> opening_;
-  int64_t begun_to_speak_ns_ = 0;
+  int64_t begun_to_speak_ns_ = 0, answered_ns_ = 0;
   bool all_strangers_ = true;  // of those that failed, every one answered, and none had the secret
   Status state_;
 };

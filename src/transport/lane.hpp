@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/hosts.hpp"
 #include "base/sizes.hpp"
 #include "transport/note.hpp"
 
@@ -111,6 +112,7 @@ struct LaneLayout {
 enum Membership : uint32_t { still_here, has_left, has_died };
 
 inline constexpr int board_entries = 8192;
+inline constexpr int silent_host_words = (most_ranks + 1) / 64;
 inline constexpr uint64_t arena_magic = 0x31306f6e6f73696e;
 
 // How a group is found: see group/world_board.cpp. Key 0 is a free entry.
@@ -134,6 +136,8 @@ struct ArenaHead {
   std::atomic<uint32_t> sleepers;
   alignas(line_bytes) std::atomic<uint32_t> goodbye;  // 0, or how the owner left: see Goodbye
   std::atomic<int64_t> taking;  // bytes that the owner is about to take, while it does: see Arena::fill
+  alignas(line_bytes) std::atomic<int64_t> beat_ns;  // when the owner's control thread last looked, where ranks are on several hosts
+  std::atomic<uint64_t> silent_hosts[silent_host_words];  // a bit for each host that the owner knows to be silent
   alignas(line_bytes) Note waiting;  // in which call the owner has been waiting for a while, or gave up; empty: in none
   alignas(line_bytes) BoardEntry board[board_entries];
 };

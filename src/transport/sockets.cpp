@@ -243,23 +243,40 @@ void Sockets::wake_by(int64_t at_ns) {
   timerfd_settime(timer_.number(), TFD_TIMER_ABSTIME, &at, nullptr);
 }
 
+// Without trust nobody else lets in.
+void Sockets::welcome_plain() {
+  constexpr uint64_t one = 1;
+  if (!choice_.trust && welcome()) static_cast<void>(!write(others_.number(), &one, sizeof(one)));  // full: it is readable
+}
+
+Wire Sockets::take(std::list<Guest>::iterator guest) {
+  disarm(guest->opening.number());
+  Wire wire = guest->opening.take();
+  fit(wire.number());
+  guests_.erase(guest);
+  return wire;
+}
+
 Wire Sockets::arrived(const SocketKey& key) {
   std::lock_guard lock(mutex_);
-  if (!choice_.trust && welcome()) {
-    constexpr uint64_t one = 1;
-    static_cast<void>(!write(others_.number(), &one, sizeof(one)));  // full: it is readable
-  }
+  welcome_plain();
   for (auto guest = guests_.begin(); guest != guests_.end(); ++guest) {
     if (!is_same_but_sealed(guest->opening.key(), key)) continue;
     guest->opening.turn();  // the rest of its opening, and bytes behind it, may be here before the control thread has looked
-    if (!guest->opening.is_open()) continue;
-    disarm(guest->opening.number());
-    Wire wire = guest->opening.take();
-    fit(wire.number());
-    guests_.erase(guest);
-    return wire;
+    if (guest->opening.is_open()) return take(guest);
   }
   return {};
+}
+
+std::optional<std::pair<SocketKey, Wire>> Sockets::any_arrived(int32_t use) {
+  std::lock_guard lock(mutex_);
+  welcome_plain();
+  const auto guest = std::ranges::find_if(guests_, [&](const Guest& one) {
+    return one.opening.is_open() && one.opening.key().group == 0 && one.opening.key().use == use;
+  });
+  if (guest == guests_.end()) return std::nullopt;
+  const SocketKey key = guest->opening.key();
+  return std::pair(key, take(guest));
 }
 
 // What a connection is for was said; whether there is such a thing here.

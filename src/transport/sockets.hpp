@@ -48,6 +48,7 @@ struct SocketChoice {
 };
 
 inline constexpr int32_t trial_use = 3;  // of a connection that only proves that there is a way
+inline constexpr int32_t watch_use = 4;  // of one that shows that the other machine is there: see group/host_watch.hpp
 
 class Sockets {
  public:
@@ -66,6 +67,7 @@ class Sockets {
   std::vector<Address> in_order(int rank, std::vector<Address> addresses);  // that one first
   bool was_tried_by(int rank);  // a trial of that rank's has come
   Wire arrived(const SocketKey& key);  // the connection that was opened for this; empty: not yet
+  std::optional<std::pair<SocketKey, Wire>> any_arrived(int32_t use);  // whoever opened it, for no group
   int per_peer() const { return choice_.per_peer; }
   bool lacks_descriptors() const { return lacks_descriptors_; }  // for those who wait to be let in
   void know(uint64_t token) { token_ = token; }
@@ -106,6 +108,8 @@ class Sockets {
   Status watch_always(const Descriptor& one, const char* what);
   void prepare(int socket) const;
   bool welcome();
+  void welcome_plain();
+  Wire take(std::list<Guest>::iterator guest);
   void let_in();
   void let_in_at(const Listener& listener);
   bool hear(Guest& guest, bool& opened);

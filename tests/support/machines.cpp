@@ -111,6 +111,11 @@ void TestMachines::run_in(int machine, const std::string& command) const {
   run(fmt::format("{} sh -c '{}'", in(spaces_[static_cast<size_t>(machine)].network), command));
 }
 
+void TestMachines::cut_off(int machine, bool is_off) const {
+  constexpr int disabled = 0, forwarding = 3;
+  run(fmt::format("{} bridge link set dev port{} state {}", in(bridge_.network), machine, is_off ? disabled : forwarding));
+}
+
 void TwoMachines::cut_wire() const { run_in(0, "ip link set wire down"); }
 
 std::string listeners_at_every_address() {

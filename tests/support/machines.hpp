@@ -23,6 +23,8 @@ class TestMachines {
   int count() const { return static_cast<int>(spaces_.size()); }
   void enter(int machine) const;  // the calling thread: from then on it is there, and whatever it starts
   void run_in(int machine, const std::string& command) const;  // a line of shell, which must succeed
+  // Of more than two: nothing goes to it or comes from it, and nobody is told, as if it had lost its power.
+  void cut_off(int machine, bool is_off = true) const;
   static std::string address(int machine) { return "10.77.0." + std::to_string(machine + 1); }
   static std::string address6(int machine) { return "fd77::" + std::to_string(machine + 1); }
 

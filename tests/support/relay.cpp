@@ -50,6 +50,7 @@ class Packet {
   explicit Packet(std::string bytes) : bytes_(std::move(bytes)) {}
   bool is_tcp() const { return bytes_.size() >= sizeof(iphdr) + sizeof(tcphdr) && ip().version == 4 && ip().protocol == IPPROTO_TCP; }
   size_t data_bytes() const { return is_tcp() ? bytes_.size() - data_at() : 0; }
+  bool is_idle() const { return is_tcp() && data_bytes() == 0 && !tcp().syn && !tcp().fin && !tcp().rst; }  // as kernels ask each other for a sign
   const std::string& bytes() const { return bytes_; }
 
   Packet flipped() const {
@@ -149,11 +150,11 @@ void RelayedMachines::relay(const Descriptor ends[2]) const {
       const Packet packet(std::string(bytes, static_cast<size_t>(count)));
       const bool is_much = packet.data_bytes() >= much_data;
       ++now.packets;
-      if (static_cast<int>(random() % 100) < now.lost_percent) {
+      if (now.swallows[from] || static_cast<int>(random() % 100) < now.lost_percent) {
         ++now.lost;
       } else if (now.longest_bytes > 0 && count > now.longest_bytes && !take_one(now.long_ones_pass[from])) {
         ++now.too_long;
-      } else if (is_much && take_one(now.resets)) {
+      } else if ((is_much && take_one(now.resets)) || (packet.is_idle() && take_one(now.idle_resets))) {
         pass(1 - from, packet.as_reset());
         pass(from, packet.reset_back());
         ++now.reset;

@@ -16,11 +16,13 @@ std::string cannot_relay();
 // What happens on the wire, and what has happened; the test may change it at any time.
 struct WireFaults {
   std::atomic<int> lost_percent;      // of all packets, by a sequence that is the same in each run
+  std::atomic<bool> swallows[2];      // all that this machine sends vanishes
   std::atomic<int> longest_bytes;     // longer packets vanish; 0: none
   std::atomic<int> long_ones_pass[2];  // so many of those pass before, by the machine that sends them
   std::atomic<bool> one_byte_each;    // every byte of data in a packet of its own
   std::atomic<int> flips;             // so many of the next packets of much data get one bit turned over, and a checksum that fits
   std::atomic<int> resets;            // so many of the next packets of much data become resets for both ends
+  std::atomic<int> idle_resets;       // the same of packets without data
 
   std::atomic<int64_t> packets, lost, too_long, cut_up, flipped, reset;
 };

@@ -1,0 +1,226 @@
+// Machines that fall silent: power or wire are gone, in both directions or in one, for a moment or for good. And those that only seem so: stopped processes, connections that
+// somebody on the way has reset, a pause that heals.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/support/losses.hpp"
+#include "tests/support/machine_job.hpp"
+#include "tests/support/relay.hpp"
+
+namespace unisono::testing {
+namespace {
+
+constexpr double told_within_s = 10;
+
+class Silence : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string why = cannot_relay(); !why.empty()) GTEST_SKIP() << why;
+    if (under_thread_sanitizer()) GTEST_SKIP() << "starts processes";
+  }
+};
+
+// Ranks that have joined, and make calls of so many elements, one after the other, until one fails or the test has said that it is enough.
+class Calling {
+ public:
+  Calling(const TestMachines& machines, const MachineJob& job, size_t count = 10)
+      : outcomes_(job.ranks()), children_(job.ranks(), [&, job, count](int rank) {
+          become_rank(machines, job, rank);
+          distributed::init_process_group({});
+          outcomes_.note(rank, [&] { call_until_enough(rank, job.ranks(), count); });
+          signs_[0].rounds += 1;
+          EXPECT_TRUE(await([&] { return signs_[0].rounds >= signs_[0].ready; }));  // who leaves at once would be seen to leave
+          distributed::destroy_process_group();
+        }, 90) {
+    signs_[0].ready = job.ranks();
+    for (int rank = 0; rank < job.ranks(); ++rank) EXPECT_TRUE(await([&] { return calls_[rank] >= 3; })) << "rank " << rank << " makes no calls";
+  }
+
+  void happens() { signs_[0].killed_ns = now_ns(); }
+  // Between two calls, all of them: nothing is on the wire but what kernels ask each other.
+  void pause() {
+    signs_[0].go = paused;
+    for (int rank = 0; rank < outcomes_.ranks(); ++rank) EXPECT_TRUE(await([&] { return pauses_[rank] == 1; }));
+  }
+  void go_on() { signs_[0].go = calling; }
+  int calls(int rank) const { return calls_[rank]; }
+  Children& children() { return children_; }
+  // What each rank was told; of those whose processes were ended nothing is expected.
+  void expect_told(const std::vector<int>& ranks, const std::vector<int>& lost, const std::vector<std::string>& parts) {
+    for (int rank : ranks) {
+      ASSERT_TRUE(await([&] { return outcomes_.of(rank).was_made(); })) << "rank " << rank << " hangs";
+      const Outcome& outcome = outcomes_.of(rank);
+      expect_lost(outcome, lost);
+      for (const std::string& part : parts) EXPECT_NE(outcome.text().find(part), std::string::npos) << "rank " << rank << ": " << outcome.text();
+      EXPECT_LT(seconds_between(signs_[0].killed_ns, outcome.ended_ns), told_within_s) << outcome.text();
+    }
+  }
+  void expect_more_calls(const std::vector<int>& ranks) const {
+    for (int rank : ranks)
+      EXPECT_TRUE(await([&, now = calls(rank)] { return calls(rank) > now + 3 || outcomes_.of(rank).was_made(); })) << "rank " << rank;
+  }
+  void expect_all_is_well() {
+    signs_[0].go = enough;
+    expect_all_succeeded(children_.wait());
+    for (int rank = 0; rank < outcomes_.ranks(); ++rank) EXPECT_EQ(outcomes_.of(rank).code, ErrorCode::ok) << outcomes_.of(rank).text();
+  }
+  bool nobody_was_told() const {
+    for (int rank = 0; rank < outcomes_.ranks(); ++rank)
+      if (outcomes_.of(rank).was_made()) return false;
+    return true;
+  }
+
+ private:
+  enum : int { calling, paused, enough };  // what the test wants
+
+  // All stop after the same call.
+  void call_until_enough(int rank, int ranks, size_t count) {
+    for (int wanted = calling; wanted != enough;) {
+      expect_sum(rank, ranks, count);
+      std::vector<int> said{signs_[0].go};
+      distributed::all_reduce(view(said), {.op = ReduceOp::max});
+      wanted = said[0];
+      calls_[rank] += 1;
+      if (wanted != paused) continue;
+      pauses_[rank] = 1;
+      EXPECT_TRUE(await([&] { return signs_[0].go != paused; }));
+    }
+  }
+
+  Outcomes outcomes_;
+  SharedArray<Signs> signs_{1};
+  SharedArray<std::atomic<int>> calls_{64}, pauses_{64};
+  Children children_;
+};
+
+void swallow(const RelayedMachines& machines, bool from_one, bool from_two) {
+  machines.faults().swallows[0] = from_one;
+  machines.faults().swallows[1] = from_two;
+}
+
+// What was sent last is acknowledged a moment later.
+void await_quiet(const RelayedMachines& machines) {
+  constexpr double a_moment_s = 0.2;
+  auto is_quiet = [&, seen = int64_t{-1}]() mutable {
+    seen = machines.faults().packets;
+    return !await([&] { return machines.faults().packets != seen; }, a_moment_s);
+  };
+  EXPECT_TRUE(await(is_quiet)) << "the wire is never quiet";
+}
+
+TEST_F(Silence, of_a_machine_is_told_to_all_ranks_of_the_other) {
+  const RelayedMachines machines;
+  Calling calling(machines, {.machine_of_rank = {0, 0, 1, 1}}, 300'000);
+  calling.happens();
+  swallow(machines, true, true);
+  calling.expect_told({0, 1}, {2, 3}, {"is silent", "ranks 2, 3", "2 of 4 ranks are left"});
+  calling.expect_told({2, 3}, {0, 1}, {"is silent", "ranks 0, 1"});
+}
+
+TEST_F(Silence, in_one_direction_is_silence) {
+  const RelayedMachines machines;
+  Calling calling(machines, {.machine_of_rank = {0, 1}});
+  calling.pause();
+  await_quiet(machines);  // what comes again and again because it is not acknowledged is no silence
+  calling.go_on();
+  calling.expect_more_calls({0, 1});
+  calling.happens();
+  swallow(machines, true, false);
+  calling.expect_told({0}, {1}, {"is silent"});
+  calling.expect_told({1}, {0}, {"is silent"});
+}
+
+TEST_F(Silence, for_two_seconds_leaves_no_trace) {
+  const RelayedMachines machines;
+  Calling calling(machines, {.machine_of_rank = {0, 1, 1}}, 10'000);
+  swallow(machines, true, true);
+  EXPECT_FALSE(await([&] { return !calling.nobody_was_told(); }, 2));
+  swallow(machines, false, false);
+  calling.expect_more_calls({0, 1, 2});
+  calling.expect_all_is_well();
+}
+
+TEST_F(Silence, of_some_seconds_makes_a_warning_and_ends_with_another) {
+  const RelayedMachines machines;
+  Calling calling(machines, {.machine_of_rank = {0, 1}});
+  swallow(machines, true, true);
+  calling.children().await_output(0, "the machine of ranks [1]");
+  calling.children().await_output(0, "has not answered for 3 s");
+  swallow(machines, false, false);
+  calling.children().await_output(0, "answers again");
+  calling.expect_all_is_well();
+}
+
+// A box on the way may reset what is idle. The watch is taken up again, which the silence at the end shows.
+TEST_F(Silence, is_noticed_after_idle_connections_were_reset) {
+  const RelayedMachines machines;
+  Calling calling(machines, {.machine_of_rank = {0, 1}});
+  calling.pause();
+  await_quiet(machines);
+  machines.faults().idle_resets = 2;
+  EXPECT_TRUE(await([&] { return machines.faults().reset == 2; })) << "nothing is asked on idle connections";
+  calling.go_on();
+  calling.expect_more_calls({0, 1});
+  calling.happens();
+  swallow(machines, true, true);
+  calling.expect_told({0, 1}, {0, 1}, {"is silent"});
+}
+
+// Its kernel answers, and knows nothing of the job: here it is another machine, which has got its address.
+TEST_F(Silence, of_a_machine_that_was_started_anew_is_told) {
+  const TestMachines machines(3);
+  Calling calling(machines, {.machine_of_rank = {0, 0, 1, 1}});
+  calling.happens();
+  machines.cut_off(1);
+  machines.run_in(2, "ip addr add " + TestMachines::address(1) + "/24 dev wire");
+  machines.run_in(0, "ip neigh flush dev wire");
+  calling.expect_told({0, 1}, {2, 3}, {"is silent"});
+  calling.expect_told({2, 3}, {0, 1}, {"is silent"});
+}
+
+// Nobody there runs, and the kernel answers.
+TEST_F(Silence, is_not_what_stopped_processes_are) {
+  const TwoMachines machines;
+  Calling calling(machines, {.machine_of_rank = {0, 0, 1, 1}});
+  const double stopped_s = full_run() ? 30 : 12;
+  for (int rank : {2, 3}) calling.children().signal(rank, SIGSTOP);
+  EXPECT_FALSE(await([&] { return !calling.nobody_was_told(); }, stopped_s));
+  for (int rank : {2, 3}) calling.children().signal(rank, SIGCONT);
+  calling.expect_more_calls({0, 1, 2, 3});
+  calling.expect_all_is_well();
+}
+
+TEST_F(Silence, is_told_by_the_next_rank_where_the_agent_is_stopped) {
+  const RelayedMachines machines;
+  Calling calling(machines, {.machine_of_rank = {0, 0, 1}});
+  calling.children().signal(0, SIGSTOP);
+  calling.children().await_stopped(0);
+  calling.happens();
+  swallow(machines, true, true);
+  calling.expect_told({1}, {2}, {"is silent", "as rank 1 saw"});
+  calling.children().signal(0, SIGCONT);
+}
+
+TEST_F(Silence, of_one_of_three_is_told_to_both_others) {
+  const TestMachines machines(3);
+  Calling calling(machines, {.machine_of_rank = {0, 1, 1, 2, 2}});
+  calling.happens();
+  machines.cut_off(0);
+  calling.expect_told({1, 2, 3, 4}, {0}, {"is silent"});
+  calling.expect_told({0}, {1, 2, 3, 4}, {"is silent", "1 of 5 ranks are left on this side"});
+}
+
+TEST_F(Silence, follows_when_an_interface_goes_down_or_away) {
+  if (!full_run()) GTEST_SKIP() << "UNISONO_TEST_FULL=1 takes this";
+  for (const char* command : {"ip link set wire down", "ip link del wire"}) {
+    const TwoMachines machines;
+    Calling calling(machines, {.machine_of_rank = {0, 1}}, 100'000);
+    calling.happens();
+    machines.run_in(1, command);
+    calling.expect_told({0, 1}, {0, 1}, {"is silent"});
+  }
+}
+
+}  // namespace
+}  // namespace unisono::testing
