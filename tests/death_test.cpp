@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "tests/support/losses.hpp"
+#include "unisono/binding.hpp"
 
 namespace unisono::testing {
 namespace {
@@ -206,6 +207,7 @@ struct Way {
   std::string name;
   std::function<void()> end;
   std::string words;
+  const char* hosts = nullptr;  // pretended
 };
 
 void expect_told_how(const Way& way) {
@@ -216,6 +218,7 @@ void expect_told_how(const Way& way) {
   Children children(3, [&](int rank) {
     rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
+    if (way.hosts) setenv("UNISONO_PRETEND_HOSTS", way.hosts, 1);
     distributed::init_process_group({.rank = rank, .world_size = 3, .job = job});
     distributed::barrier();
     if (rank == 1) {
@@ -248,6 +251,15 @@ TEST_F(Death, by_any_signal_or_without_a_word_names_the_rank) {
 
 TEST_F(Death, a_rank_that_leaves_politely_is_said_to_have_left) {
   expect_told_how({"destroy", [] { distributed::destroy_process_group(), _exit(0); }, "left the group"});
+}
+
+// Ranks of its own host, and of others, hear why.
+TEST_F(Death, of_a_process_that_said_why_is_told_with_its_words) {
+  for (const char* hosts : {static_cast<const char*>(nullptr), "2,1", "1,2"}) {
+    auto says = [](const char* why, auto end) { return [=] { say_last_words(why), end(); }; };
+    expect_told_how({"exit", says("ValueError: a bad batch", [] { exit(1); }), "exited with 1 after ValueError: a bad batch;", hosts});
+    expect_told_how({"destroy", says("a\033[1mb", [] { distributed::destroy_process_group(), _exit(0); }), "left the group after a?[1mb;", hosts});
+  }
 }
 
 }  // namespace

@@ -21,6 +21,10 @@ using InterruptCheck = bool (*)();
 void set_interrupt_check(InterruptCheck check);  // null, the default: nobody is asked
 Status outside_interrupt_check();                // that StateError where this thread is in the check just now, otherwise ok
 
+// Why this process is about to end, in a few words ("ValueError: a bad batch"): whoever is told that this rank is gone hears them. Nothing where no world was
+// joined.
+void say_last_words(const std::string& why);
+
 namespace distributed {
 // Makes a call whose arguments were found to be wrong before they could be given to it: the others hear of it, as of any call
 // that a rank refuses, and it throws `why`, which is not ok. Outside the group it only throws.

@@ -40,7 +40,8 @@ nb::object exception_of(const Status& status) {
   return exception;
 }
 
-void bind_errors(nb::module_&) {
+void bind_errors(nb::module_& module) {
+  module.def("say_last_words", &say_last_words);
   nb::register_exception_translator(translate);
   set_interrupt_check(is_interrupted);
 }

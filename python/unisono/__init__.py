@@ -13,6 +13,10 @@ torch.distributed itself.
     dist.all_reduce(data)                   # in place, on every rank
     dist.destroy_process_group()
 """
+import atexit
+import sys
+import traceback
+
 from unisono import _core
 from unisono._errors import (ArgumentError, ArgumentTypeError, AuthError, CorruptionError, Error, InitError, InternalError,
                              MemoryError, MismatchError, PeerArgumentError, PeerLostError, ProtocolError, ResourceError,
@@ -53,6 +57,17 @@ def zeros_shared(shape, dtype="float32", kind="numpy"):
     if kind not in ("numpy", "torch"):
         raise ArgumentError(f'kind is {kind!r}; it is "numpy" or "torch"')
     return _core.alloc_shared(shape, dtype, kind)
+
+
+def _say_last_words():
+    """An exception that nobody caught is why this process ends: whoever waits for this rank hears of that, and not only that it left."""
+    error = getattr(sys, "last_value", None)
+    if error is not None:
+        text = traceback.format_exception_only(type(error), error)[-1].strip()
+        _core.say_last_words(text.splitlines()[0][:200])
+
+
+atexit.register(_say_last_words)
 
 
 class _Farewell:

@@ -18,6 +18,10 @@ void refuse_on(Group* group, Collective kind, const Status& why) {
 
 }  // namespace
 
+void say_last_words(const std::string& why) {
+  if (has_world()) current_world("say_last_words")->say_last_words(why);
+}
+
 void distributed::refuse(Collective kind, const Status& why, const GroupHandle& group) {
   refuse_on(group_of(group, std::string(name_of(kind)).c_str()), kind, why);
 }

@@ -297,7 +297,7 @@ Status Mailbox::lost(const Letter& letter, int member) const {
   const bool left = members_.presence(member) == Presence::left;
   return {ErrorCode::peer_lost,
           fmt::format("rank {} ({}) {}; {}; seen by rank {}. This group is broken: make a new one without that rank", rank,
-                      members_.process(member), left ? "left the group" : group_.world().how_lost(rank), text_of(letter),
+                      members_.process(member), left ? "left the group" + group_.world().last_words(rank) : group_.world().how_lost(rank), text_of(letter),
                       group_.world_rank(group_.me())),
           rank};
 }

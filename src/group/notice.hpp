@@ -28,6 +28,7 @@ struct NoticeHead {
     lost,       // a rank on the teller's host has ended: how
     goodbye,    // the teller leaves the world: how
     silent,     // the host of that rank is, as the teller has seen
+    last_words,  // why the teller's process is about to end
   };
 
   Kind kind = Kind::entry;

@@ -166,7 +166,7 @@ Status Group::examine_members() {
     if (member == me()) continue;
     const Presence presence = members_.presence(member);
     if (presence == Presence::here) continue;
-    std::string how = presence == Presence::left ? "left the group" : parts_.world->how_lost(world_rank(member));
+    std::string how = presence == Presence::left ? "left the group" + parts_.world->last_words(world_rank(member)) : parts_.world->how_lost(world_rank(member));
     if (!is_needed(member)) continue;
     return break_group({ErrorCode::peer_lost,
                         fmt::format("rank {} ({}) {}; {}; {}first seen by rank {} after {:.2f} s. "

@@ -10,6 +10,7 @@
 #include "base/check.hpp"
 #include "base/cores.hpp"
 #include "base/hash.hpp"
+#include "base/legible.hpp"
 #include "base/shortage.hpp"
 #include "transport/headroom.hpp"
 #include "transport/peer_memory.hpp"
@@ -252,6 +253,23 @@ void World::say_exiting(int status) {
   if (forked() || left_ || !arena_) return;
   if (remotes_) say_goodbye(fmt::format("{}{}", exited_text, status & 0xff));
   head().goodbye.store(static_cast<uint32_t>(Goodbye::exiting) | static_cast<uint32_t>(status & 0xff) << 8, std::memory_order_release);
+}
+
+void World::say_last_words(const std::string& why) {
+  if (forked()) return;
+  std::lock_guard lock(mutex_);
+  if (left_) return;
+  write_note(head().last_words, legible(why));
+  if (!remotes_) return;
+  Notice notice;
+  notice.head = {.kind = NoticeHead::Kind::last_words};
+  notice.add_text(why);
+  remotes_->tell_all(notice);
+}
+
+std::string World::last_words(int rank) const {
+  const std::string words = legible(read_note(joined_.neighbours[static_cast<size_t>(rank)].head().last_words));
+  return words.empty() ? "" : " after " + words;
 }
 
 Result<std::shared_ptr<std::byte>> World::share_memory(int64_t bytes) {

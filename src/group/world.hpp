@@ -100,6 +100,8 @@ class World : public std::enable_shared_from_this<World> {
   void note_waiting(const std::string& call);  // for others who ask what this rank is doing; empty: it goes on
   void close_in_child();         // in a forked child, inside fork()
   void say_exiting(int status);  // the process is about to exit without leaving
+  void say_last_words(const std::string& why);  // why it is about to end: others hear it with the news that this rank is gone
+  std::string last_words(int rank) const;       // " after ValueError: a bad batch", or nothing
   void leave();  // ends membership in all groups; calls after it are StateErrors
   std::string how_lost(int rank) const;  // "" while it lives
   bool has_ended(int rank) const;        // whether its process has, also where the control thread has not come to it yet

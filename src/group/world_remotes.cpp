@@ -77,6 +77,7 @@ void World::heard(int from, const Notice& notice) {
     case NoticeHead::Kind::left:
     case NoticeHead::Kind::ended: return heard_of_group(from, notice);
     case NoticeHead::Kind::goodbye: return member_lost(from, legible(notice.text()));
+    case NoticeHead::Kind::last_words: return write_note(joined_.neighbours[static_cast<size_t>(from)].head().last_words, legible(notice.text()));
     case NoticeHead::Kind::silent: return host_silent(hosts().of(notice.head.rank), from);
     case NoticeHead::Kind::lost:
       if (const int rank = notice.head.rank; rank >= 0 && rank < size() && hosts().share(rank, from)) {

@@ -169,7 +169,7 @@ void World::member_lost(int peer, const std::string& how) {
     for_each_group([peer](Group& group) {
       if (int member = group.index_of(peer); member >= 0) group.member_lost(member);
     });
-    lost_[index] = how;  // last: where memory ran out before, all of it is done again
+    lost_[index] = how + last_words(peer);  // last: where memory ran out before, all of it is done again
   }
   if (remotes_ && joined_.neighbours[index].is_here()) {  // last: how far it came is known then
     Notice notice;

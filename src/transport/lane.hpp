@@ -139,6 +139,7 @@ struct ArenaHead {
   alignas(line_bytes) std::atomic<int64_t> beat_ns;  // when the owner's control thread last looked, where ranks are on several hosts
   std::atomic<uint64_t> silent_hosts[silent_host_words];  // a bit for each host that the owner knows to be silent
   alignas(line_bytes) Note waiting;  // in which call the owner has been waiting for a while, or gave up; empty: in none
+  alignas(line_bytes) Note last_words;  // why the owner's process is about to end, as far as it could say so
   alignas(line_bytes) BoardEntry board[board_entries];
 };
 

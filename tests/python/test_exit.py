@@ -30,3 +30,18 @@ if rank == 0:
         say("told" if "rank 1" in str(error) and "left" in str(error) else error)
 """
     assert programs.run(source, 2) == [(0, ["told"], ""), (0, [], "")]
+
+
+def test_an_exception_that_nobody_caught_is_told_to_those_who_wait():
+    source = """
+join()
+if rank == 1:
+    raise ValueError("a bad batch\\nof many lines")
+try:
+    dist.barrier()
+except unisono.PeerLostError as error:
+    say("told" if "rank 1" in str(error) and " after ValueError: a bad batch;" in str(error) else error)
+"""
+    told, failed = programs.run(source, 2)
+    assert told == (0, ["told"], "")
+    assert failed[0] == 1 and "ValueError" in failed[2]
