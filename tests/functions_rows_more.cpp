@@ -58,6 +58,7 @@ constexpr FunctionRow of_shared_tensor[] = {
 constexpr FunctionRow of_binding[] = {
     {"set_interrupt_check", "check", "interrupt_test", local},
     {"outside_interrupt_check", "", "interrupt_test", local},
+    {"say_last_words", "why", "death_test", local},
     {"refuse", "kind, why, group", "refusals_test", sync},
     {"group_name", "group", "groups_test", local},
 };

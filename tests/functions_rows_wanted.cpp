@@ -145,7 +145,7 @@ constexpr WantedRow stores[] = {
 constexpr WantedRow more[] = {
     {none, none, none, none, "unisono_set_call_timeout"},
     {none, none, "alloc_shared", "alloc_shared", "unisono_shared_alloc, unisono_shared_free"},
-    {none, none, "set_interrupt_check, outside_interrupt_check, refuse, group_name", "set_interrupt_check, outside_interrupt_check, refuse", cpp},
+    {none, none, "set_interrupt_check, outside_interrupt_check, say_last_words, refuse, group_name", "set_interrupt_check, outside_interrupt_check, say_last_words, refuse", cpp},
     {none, none, "make_reduction", "make_reduction", "unisono_op_create"},
     {none, none, "Prepared, Prepared::start, Prepared::wait, Prepared::run, Prepared::is_started, Prepared::is_completed", none,
      "unisono_prepared_start, unisono_prepared_wait, unisono_prepared_run, unisono_prepared_test, unisono_prepared_free"},
