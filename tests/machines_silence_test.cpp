@@ -158,8 +158,8 @@ TEST_F(Silence, is_noticed_after_idle_connections_were_reset) {
   Calling calling(machines, {.machine_of_rank = {0, 1}});
   calling.pause();
   await_quiet(machines);
-  machines.faults().idle_resets = 2;
-  EXPECT_TRUE(await([&] { return machines.faults().reset == 2; })) << "nothing is asked on idle connections";
+  machines.faults().idle_resets = 8;  // both that there are, and some that take their place
+  EXPECT_TRUE(await([&] { return machines.faults().reset == 8; })) << "nothing is asked on idle connections";
   calling.go_on();
   calling.expect_more_calls({0, 1});
   calling.happens();
@@ -210,6 +210,38 @@ TEST_F(Silence, of_one_of_three_is_told_to_both_others) {
   calling.expect_told({1, 2, 3, 4}, {0}, {"is silent"});
   calling.expect_told({0}, {1, 2, 3, 4}, {"is silent", "1 of 5 ranks are left on this side"});
 }
+
+// All but one rank do nothing, while that one waits for rank 0, whose machine goes; nobody else is in their group.
+void expect_told_alone(const TestMachines& machines, const MachineJob& job, int waiting) {
+  const Outcomes outcomes(job.ranks());
+  SharedArray<Signs> signs(1);
+  Children children(job.ranks(), [&](int rank) {
+    become_rank(machines, job, rank);
+    distributed::init_process_group({});
+    const GroupHandle pair = distributed::new_group({0, waiting});
+    expect_sum(rank, job.ranks(), 10);
+    signs[0].ready += 1;
+    std::vector<float> data(10);
+    if (rank == waiting) outcomes.note(rank, [&] { distributed::all_reduce(view(data), {.group = pair}); });
+    EXPECT_TRUE(await([&] { return signs[0].go == 1; }));
+    distributed::destroy_process_group();
+  }, 60);
+  EXPECT_TRUE(await([&] { return signs[0].ready == job.ranks(); }));
+  const int64_t cut_ns = now_ns();
+  machines.cut_off(0);
+  EXPECT_TRUE(await([&] { return outcomes.of(waiting).was_made(); })) << "rank " << waiting << " hangs";
+  expect_lost(outcomes.of(waiting), {0});
+  EXPECT_NE(outcomes.of(waiting).text().find("is silent"), std::string::npos) << outcomes.of(waiting).text();
+  EXPECT_LT(seconds_between(cut_ns, outcomes.of(waiting).ended_ns), told_within_s) << outcomes.of(waiting).text();
+  signs[0].go = 1;
+  expect_all_succeeded(children.wait());
+}
+
+// Its mates watch.
+TEST_F(Silence, is_told_to_the_third_rank_of_a_machine) { expect_told_alone(TestMachines(3), {.machine_of_rank = {0, 1, 1, 1}}, 3); }
+
+// Which has nothing to do with the one that is gone.
+TEST_F(Silence, is_told_to_a_machine_three_further_on) { expect_told_alone(TestMachines(6), {.machine_of_rank = {0, 1, 2, 3, 4, 5}}, 3); }
 
 TEST_F(Silence, follows_when_an_interface_goes_down_or_away) {
   if (!full_run()) GTEST_SKIP() << "UNISONO_TEST_FULL=1 takes this";
