@@ -35,7 +35,7 @@ constexpr NoticeForm notice_forms[] = {
     {"silent", 0, 0, 0, 0, true, false},
     {"last words", 0, text_bytes, -1, 0, false, false},
 };
-static_assert(std::size(notice_forms) == static_cast<size_t>(NoticeKind::last_words) + 1);
+static_assert(std::size(notice_forms) == NoticeHead::kinds && static_cast<int>(NoticeKind::last_words) + 1 == NoticeHead::kinds);
 
 Status cannot_be_told(std::string_view kind, std::string_view what) { return {ErrorCode::protocol, fmt::format("a notice \"{}\" {}", kind, what)}; }
 

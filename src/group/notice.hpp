@@ -30,6 +30,7 @@ struct NoticeHead {
     silent,     // the host of that rank is, as the teller has seen
     last_words,  // why the teller's process is about to end
   };
+  static constexpr int kinds = 9;
 
   Kind kind = Kind::entry;
   uint8_t asks = 0;       // announced: the same of the one who is told is wanted

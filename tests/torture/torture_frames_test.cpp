@@ -22,7 +22,7 @@ constexpr int ranks_told = 4;
 
 Notice random_notice(Dice& dice) {
   Notice notice;
-  notice.head = {.kind = static_cast<NoticeHead::Kind>(dice.below(7)), .group = dice.seed(), .finished = static_cast<uint32_t>(dice.below(9))};
+  notice.head = {.kind = static_cast<NoticeHead::Kind>(dice.below(NoticeHead::kinds)), .group = dice.seed(), .finished = static_cast<uint32_t>(dice.below(9))};
   ToldEntry entry{.index = static_cast<uint64_t>(dice.below(board_entries)), .key = dice.seed(), .name = dice.seed(), .lane = dice.seed(), .members = dice.seed(), .making = dice.seed()};
   ToldCall call{.word = dice.seed(), .announcement = {}};
   const int members[] = {0, 1, dice.between(0, ranks_told - 1)};
@@ -41,7 +41,9 @@ Notice random_notice(Dice& dice) {
       notice.head.rank = dice.between(0, ranks_told - 1);
       notice.add_text("was killed");
       break;
-    case NoticeHead::Kind::ended: notice.head.rank = 1; break;
+    case NoticeHead::Kind::ended:
+    case NoticeHead::Kind::silent: notice.head.rank = 1; break;
+    case NoticeHead::Kind::last_words: notice.add_text("ValueError: a bad batch"); break;
     default: break;
   }
   notice.head.bytes = static_cast<uint32_t>(notice.body.size());
@@ -66,7 +68,7 @@ void mutate(Dice& dice, Notice& notice) {
 }
 
 void expect_bounds(const Notice& notice, int ranks) {
-  EXPECT_LE(notice.head.kind, NoticeHead::Kind::goodbye);
+  EXPECT_LT(static_cast<int>(notice.head.kind), NoticeHead::kinds);
   EXPECT_TRUE(notice.head.rank >= -1 && notice.head.rank < ranks);
   EXPECT_LE(notice.body.size(), sizeof(ToldEntry) + 4 * most_told_members);
   ToldEntry entry;
