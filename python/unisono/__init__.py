@@ -15,7 +15,6 @@ torch.distributed itself.
 """
 import atexit
 import sys
-import traceback
 
 from unisono import _core
 from unisono._errors import (ArgumentError, ArgumentTypeError, AuthError, CorruptionError, Error, InitError, InternalError,
@@ -62,9 +61,13 @@ def zeros_shared(shape, dtype="float32", kind="numpy"):
 def _say_last_words():
     """An exception that nobody caught is why this process ends: whoever waits for this rank hears of that, and not only that it left."""
     error = getattr(sys, "last_value", None)
-    if error is not None:
-        text = traceback.format_exception_only(type(error), error)[-1].strip()
-        _core.say_last_words(text.splitlines()[0][:200])
+    if error is None or hasattr(sys, "ps1"):  # at a prompt it is the last of many, and was survived
+        return
+    try:
+        text = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
+    except Exception:  # an exception whose text cannot be had is told by its name
+        text = type(error).__name__
+    _core.say_last_words(text[:200].encode("utf-8", "replace").decode())
 
 
 atexit.register(_say_last_words)

@@ -105,6 +105,7 @@ void HostWatch::connect(int number, Watched& host, const std::function<bool(int 
   }
   const bool is_over = host.connecting->turn();
   host.heard_ns = std::max(host.heard_ns, host.connecting->answered_ns());
+  if (is_over && !host.connecting->has_asked()) host.heard_ns = now_ns();  // for lack of a descriptor, say: who was not asked cannot be silent
   if (is_over && host.connecting->state().ok()) hold(host, host.connecting->take());
   if (!is_over && !host.speaks_by.passed()) return host.connecting->arm();
   host.connecting.reset();
@@ -115,10 +116,7 @@ void HostWatch::judge(int number, Watched& host, int64_t now, std::vector<News>&
   if (host.heard_ns == 0 || host.is_silent) return;
   const int64_t quiet = quiet_.of(host.heard_ns, now);
   const double quiet_s = static_cast<double>(quiet) * 1e-9;
-  if (quiet >= silent_ns) {
-    news.push_back({News::Kind::silent, number, quiet_s});
-    return forget(number);
-  }
+  if (quiet >= silent_ns) return news.push_back({News::Kind::silent, number, quiet_s});
   if (const bool is_late = quiet >= late_ns; is_late != host.is_late) {
     host.is_late = is_late;
     news.push_back({is_late ? News::Kind::late : News::Kind::back, number, quiet_s});
@@ -141,7 +139,7 @@ std::vector<HostWatch::News> HostWatch::look(bool is_watcher, const std::functio
   take_arrived();
   auto can_be_watched = [&](int host) {
     const auto known = watched_.find(host);
-    if (known != watched_.end() && known->second.is_silent) return false;
+    if (known != watched_.end() && (known->second.is_silent || known->second.is_late)) return false;
     return std::ranges::any_of(hosts_.ranks_on(host), [&](int rank) { return can_connect(rank, is_lost); });
   };
   std::vector<int> wanted;
@@ -154,10 +152,11 @@ std::vector<HostWatch::News> HostWatch::look(bool is_watcher, const std::functio
     hear(host, now);
     judge(number, host, now, news);
     std::erase_if(host.held, [](const Held& held) { return held.ended; });
-    const bool is_wanted = std::ranges::find(wanted, number) != wanted.end() && !host.is_silent;
-    if (is_wanted && (host.held.empty() || host.connecting)) connect(number, host, is_lost);  // what was begun is not left half open
-    if (!is_wanted) host.connecting.reset();
-    if (host.held.empty() && !is_wanted) host.heard_ns = 0, host.is_late = false;  // nobody here asks it any more
+    const bool is_wanted = std::ranges::find(wanted, number) != wanted.end();
+    const bool is_asked = !host.is_silent && (is_wanted || host.is_late);  // who is late by one way may answer by another
+    if (is_asked && (host.held.empty() || host.is_late || host.connecting)) connect(number, host, is_lost);  // what was begun is not left half open
+    if (!is_asked) host.connecting.reset();
+    if (host.held.empty() && !is_asked) host.heard_ns = 0;  // nobody here asks it any more
   }
   return news;
 }

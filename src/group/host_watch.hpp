@@ -42,7 +42,7 @@ class HostWatch {
   HostWatch(const HostWatch&) = delete;
 
   struct News {
-    enum class Kind { late, back, silent };  // each host is silent once, and never looked at again
+    enum class Kind { late, back, silent };  // silent: told in each look until forget() was called
     Kind kind;
     int host;
     double quiet_s;
@@ -50,7 +50,7 @@ class HostWatch {
   // Several times a second.
   std::vector<News> look(bool is_watcher, const std::function<bool(int rank)>& is_lost);
   bool is_late(int host) const;
-  void forget(int host);  // it is silent, as others say
+  void forget(int host);  // it is silent, and never looked at again
   void close_in_child() { watched_.clear(); }
 
  private:

@@ -67,6 +67,7 @@ Status World::open() {
   if (!hosts().one()) remotes_ = std::make_unique<Remotes>(joined_.neighbours, rank(), ways(), [this] { wake_control(); });
   if (remotes_) host_watch_ = std::make_unique<HostWatch>(*sockets_, joined_.neighbours, hosts(), rank());
   RETURN_IF_ERROR(watch_others());
+  head().beat_ns.store(now_ns(), std::memory_order_relaxed);
   RETURN_IF_ERROR(start_threads());
   const Status status = make_world_group();
   if (joined_.roster) joined_.roster->finish(joined_.is_first_machine);

@@ -67,7 +67,6 @@ void World::host_silent(int host, int seen_by) {
     notice.head = {.kind = NoticeHead::Kind::silent, .rank = hosts().ranks_on(host).front()};
     remotes_->tell_all(notice);
   }
-  host_watch_->forget(host);
   const std::string how = how_silent(host, seen_by);
   for (int other : hosts().ranks_on(host)) {
     remotes_->give_up(other);
@@ -75,6 +74,7 @@ void World::host_silent(int host, int seen_by) {
     if (how_lost(other).empty()) member_lost(other, how);
   }
   std::lock_guard lock(mutex_);
+  host_watch_->forget(host);
   silent_hosts_.insert(host);  // last: where memory ran out before, all of it is done again
 }
 
@@ -83,7 +83,7 @@ std::string World::how_silent(int host, int seen_by) const {
   std::string how = fmt::format("is silent: its machine, with rank{} {}, has answered nothing for {} s, as rank {} saw", ranks.size() == 1 ? "" : "s",
                                 fmt::join(ranks, ", "), HostWatch::silent_ns / 1'000'000'000, seen_by);
   int left = 0;
-  for (int other = 0; other < size(); ++other) left += !host_watch_->is_late(hosts().of(other)) && how_lost(other).empty();
+  for (int other = 0; other < size(); ++other) left += hosts().of(other) != host && !host_watch_->is_late(hosts().of(other)) && how_lost(other).empty();
   if (2 * left > size()) return how;
   return how + fmt::format("; {} of {} ranks are left on this side, which may be the smaller side of a network that was cut in two", left, size());
 }

@@ -26,10 +26,10 @@ namespace {
 // What the kernel takes beyond what it can send at once grows old there: taken later, it is still in the cache. But it sends by itself what it has, as room
 // comes, while this rank does something else: docs/performance.md has what more and less of it cost.
 constexpr int most_unsent_bytes = 1 << 20;
-// Where the other end is near, less under way is enough, and goes from cache to cache: 256 KiB, twice that with what the kernel adds, in 40 µs are 100 Gbit/s. Further away
-// the kernel finds out what the way holds.
+// Where the other end is near, less under way is enough, and goes from cache to cache. So near is only the same machine: on a wire a round trip takes longer, more so under
+// load, and there the kernel finds out what the way holds.
 constexpr int near_send_buffer_bytes = 256 << 10;
-constexpr uint32_t near_us = 40;
+constexpr uint32_t near_us = 15;
 constexpr ptrdiff_t most_plain_guests = 1024;  // without trust, that have not said yet what they are for
 constexpr ptrdiff_t most_alike = 4;            // for one use, that nobody has fetched: one that was given up may still be here
 constexpr int most_let_in_at_once = 64;  // in a flood members are heard between strangers
