@@ -91,7 +91,7 @@ int send_buffer_of(int socket) {
   return bytes;
 }
 
-// Over the loopback interface a round trip takes a few microseconds.
+// That is, on the same machine.
 TEST(TrustedSockets, have_little_under_way_where_the_other_end_is_near) {
   constexpr int near_bytes = 2 * (256 << 10);  // the kernel counts its own part, too
   for (const auto& [asked, most] : {std::pair<int64_t, int>{0, near_bytes}, {4096, 2 * 4096}}) {

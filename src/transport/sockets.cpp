@@ -26,23 +26,12 @@ namespace {
 // What the kernel takes beyond what it can send at once grows old there: taken later, it is still in the cache. But it sends by itself what it has, as room
 // comes, while this rank does something else: docs/performance.md has what more and less of it cost.
 constexpr int most_unsent_bytes = 1 << 20;
-// Where the other end is near, less under way is enough, and goes from cache to cache. So near is only the same machine: on a wire a round trip takes longer, more so under
-// load, and there the kernel finds out what the way holds.
+// Where the other end is at the same address, on this machine, less under way is enough, and goes from cache to cache. On a wire the kernel finds out what the way holds.
 constexpr int near_send_buffer_bytes = 256 << 10;
-constexpr uint32_t near_us = 15;
 constexpr ptrdiff_t most_plain_guests = 1024;  // without trust, that have not said yet what they are for
 constexpr ptrdiff_t most_alike = 4;            // for one use, that nobody has fetched: one that was given up may still be here
 constexpr int most_let_in_at_once = 64;  // in a flood members are heard between strangers
 constexpr double listener_rests_s = 0.1;
-
-// Linux 4.9's struct tcp_info as far as it is needed here; the C library's ends earlier.
-struct LongTcpInfo {
-  tcp_info first = {};
-  uint64_t rates_and_bytes[4] = {};
-  uint32_t segments_and_unsent[3] = {};
-  uint32_t least_round_trip_us = 0;
-};
-static_assert(offsetof(LongTcpInfo, least_round_trip_us) == 148);
 
 // Reads away what came, and asks whether the other end's kernel has all that was sent, or never will.
 bool all_is_there(int socket) {
@@ -128,10 +117,8 @@ void Sockets::prepare(int socket) const {
 }
 
 void Sockets::fit(int socket) const {
-  LongTcpInfo info;
-  socklen_t length = sizeof(info);
-  if (choice_.send_buffer_bytes > 0 || getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
-  if (length == sizeof(info) && info.least_round_trip_us <= near_us) setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &near_send_buffer_bytes, sizeof(near_send_buffer_bytes));
+  const bool is_near = Address::of_socket(socket).is_same_host(Address::of_peer(socket));
+  if (is_near && choice_.send_buffer_bytes == 0) setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &near_send_buffer_bytes, sizeof(near_send_buffer_bytes));
 }
 
 Descriptor Sockets::connect(const Address& to) const {

@@ -62,7 +62,7 @@ class Sockets {
   Descriptor connect(const Address& to) const;  // begins to; empty, with errno, when it cannot be
   // Of a connection that was begun. What stays in TLS for its own reasons says so in the key.
   std::unique_ptr<Opening> open(Descriptor connection, SocketKey key) const;
-  void fit(int socket) const;  // how much may be under way, once it is open and the way was travelled
+  void fit(int socket) const;  // how much may be under way, once it is open
   void remember(int rank, const Address& worked);  // by which address it was reached
   std::vector<Address> in_order(int rank, std::vector<Address> addresses);  // that one first
   bool was_tried_by(int rank);  // a trial of that rank's has come
