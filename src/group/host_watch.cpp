@@ -64,12 +64,19 @@ void HostWatch::hold(Watched& host, Wire wire) {
   if (host.held.size() > most_held) host.held.erase(host.held.begin());
 }
 
+// Two that watch a host begin with two of its ranks.
+HostWatch::Watched& HostWatch::watched(int host) {
+  const auto [entry, is_new] = watched_.try_emplace(host);
+  if (is_new) entry->second.candidates = static_cast<size_t>(hosts_.index_on_host(me_));
+  return entry->second;
+}
+
 void HostWatch::take_arrived() {
   while (auto came = sockets_.any_arrived(watch_use)) {
     auto& [key, wire] = *came;
     const bool is_member = key.from >= 0 && key.from < static_cast<int>(everybody_.size()) && !hosts_.share(key.from, me_);
     if (!is_member) continue;
-    Watched& host = watched_[hosts_.of(key.from)];
+    Watched& host = watched(hosts_.of(key.from));
     if (!host.is_silent) hold(host, std::move(wire));
   }
 }
@@ -96,7 +103,7 @@ void HostWatch::connect(int number, Watched& host, const std::function<bool(int 
     for (; tries < ranks.size() && to < 0; ++tries)
       if (const int rank = ranks[(host.candidates + tries) % ranks.size()]; can_connect(rank, is_lost)) to = rank;
     if (to < 0) return;
-    host.candidates += tries;  // two that watch begin with two of them
+    host.candidates += tries;
     const Neighbour& other = everybody_[static_cast<size_t>(to)];
     const SocketKey key{.token = other.token, .group = 0, .use = watch_use, .from = me_, .to = to};
     host.connecting = std::make_unique<Connecting>(sockets_, other.where.addresses, key);
@@ -144,8 +151,7 @@ std::vector<HostWatch::News> HostWatch::look(bool is_watcher, const std::functio
   };
   std::vector<int> wanted;
   if (is_watcher) wanted = hosts_to_watch(hosts_.of(me_), hosts_.count(), can_be_watched);
-  for (int host : wanted)
-    if (const auto [added, is_new] = watched_.try_emplace(host); is_new) added->second.candidates = static_cast<size_t>(hosts_.index_on_host(me_));
+  for (int host : wanted) watched(host);
   const int64_t now = now_ns();
   quiet_.look(now);
   for (auto& [number, host] : watched_) {

@@ -66,6 +66,7 @@ class HostWatch {
     int64_t heard_ns = 0;  // when its kernel last answered; 0: it was not asked
     bool is_late = false, is_silent = false;
   };
+  Watched& watched(int host);
   void take_arrived();
   void hold(Watched& host, Wire wire);
   void hear(Watched& host, int64_t now);
