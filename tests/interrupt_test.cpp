@@ -265,7 +265,8 @@ TEST_F(Interrupt, ends_waiting_for_a_store_elsewhere_or_for_its_master) {
   distributed::TCPStore store("127.0.0.1", 0, {.is_master = true});
   interrupt_me();
   expect_error<RevokedError>({"interrupted", "\"absent\""}, [&] { store.get("absent"); });
-  expect_error<RevokedError>({"interrupted", "2 users"}, [] {
+  // The master is a user of its own store: where the machine is slow, the interrupt comes while it connects, and not while it waits for the second user.
+  expect_error<RevokedError>({"interrupted while waiting for"}, [] {
     distributed::TCPStore("127.0.0.1", 0, {.world_size = 2, .is_master = true, .wait_for_workers = true});
   });
   const FreePort port;

@@ -1,6 +1,8 @@
 // Joining by a file that all ranks name, and through a store.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -312,6 +314,21 @@ TEST(JoinStore, the_deadline_of_the_settings_is_that_of_joining_where_the_progra
   auto alone = launch({.rank = 0, .size = 2, .job = unique_job()}, {{"UNISONO_JOIN_TIMEOUT", "0.1"}});
   ASSERT_FALSE(alone.ok());
   EXPECT_NE(alone.status().text().find("missing: 1"), std::string::npos) << alone.status().text();
+}
+
+// Somebody holds the lock, and the store would wait five minutes for it.
+TEST(JoinStore, a_store_that_does_not_answer_is_not_waited_for_beyond_the_deadline_of_joining) {
+  FileTree tree{{}};
+  auto store = std::make_shared<FileStore>(tree.root() + "store");
+  const Descriptor locked(open(store->path().c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(flock(locked.number(), LOCK_EX), 0);
+  const int64_t begun_ns = now_ns();
+  auto world = launch_by(store, 0, 2, 1);
+  EXPECT_LT(static_cast<double>(now_ns() - begun_ns) * 1e-9, 2);
+  ASSERT_FALSE(world.ok());
+  EXPECT_EQ(world.status().code(), ErrorCode::init) << world.status().text();
+  EXPECT_NE(world.status().text().find("waited 1 s for the store"), std::string::npos) << world.status().text();
+  ASSERT_EQ(flock(locked.number(), LOCK_UN), 0);
 }
 
 TEST(JoinStore, a_lost_store_is_said_to_be_lost) {

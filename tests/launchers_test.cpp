@@ -128,15 +128,22 @@ TEST(Launchers, torchrun) {
                                            .size = 8,
                                            .local_rank = 1,
                                            .local_size = 4,
-                                           .job = "torchrun 7d1c restart 0 at 10.0.0.7:29400",
+                                           .job = "torchrun 7d1c at 10.0.0.7:29400",
                                            .all_local = false,
                                            .meeting_point = "10.0.0.7:29400",
                                            .meeting_variable = "MASTER_ADDR",
                                            .meeting_point_is_taken = true}));
 }
 
-TEST(Launchers, a_restart_by_torchrun_is_another_job) {
-  EXPECT_NE(read(by_torchrun).job, read(by_torchrun + Environment{{"TORCHELASTIC_RESTART_COUNT", "1"}}).job);
+TEST(Launchers, a_restart_by_one_torchrun_is_another_job) {
+  const Environment by_one = by_torchrun + Environment{{"GROUP_WORLD_SIZE", "1"}};
+  EXPECT_EQ(read(by_one).job, "torchrun 7d1c restart 0 at 10.0.0.7:29400");
+  EXPECT_NE(read(by_one).job, read(by_one + Environment{{"TORCHELASTIC_RESTART_COUNT", "1"}}).job);
+}
+
+// An agent whose ranks had to end because of another agent's counts no restart.
+TEST(Launchers, several_torchruns_may_count_restarts_differently) {
+  EXPECT_EQ(read(by_torchrun).job, read(by_torchrun + Environment{{"TORCHELASTIC_RESTART_COUNT", "1"}}).job);
   EXPECT_NE(read(by_torchrun).job, read(by_torchrun + Environment{{"MASTER_PORT", "29401"}}).job);
   EXPECT_EQ(read(by_torchrun).job, read(by_torchrun + Environment{{"RANK", "0"}, {"LOCAL_RANK", "0"}}).job);
 }

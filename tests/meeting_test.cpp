@@ -107,7 +107,7 @@ TEST_F(Meeting, a_store_that_is_given_brings_machines_together_and_is_left_as_it
     }
     wait_for_all(*store, "done", rank, ranks);
     if (rank == 0) {
-      EXPECT_TRUE(await([&] { return store->num_keys() == 2 * ranks; }, 10)) << store->num_keys();  // how many worlds each has joined, and those just set
+      EXPECT_TRUE(await([&] { return store->num_keys() == 3 * ranks; }, 10)) << store->num_keys();  // how many worlds each has joined, where it was in the last, and those just set
       store->set("seen", "");
       store->wait({"left 1", "left 2", "left 3"});  // until then they need it
     } else {
@@ -169,6 +169,7 @@ int connections_to_the_store() {
 // Rank 1 has left a world and comes again while rank 0 is still about to end the store of that one, whose meeting is over.
 TEST_F(Meeting, a_rank_that_comes_again_too_soon_waits_for_the_next_store) {
   const TwoMachines machines;
+  SharedArray<Signs> signs(1);
   expect_all_succeeded(Children(2, [&](int rank) {
     enter(machines, {rank, rank, 2});
     if (rank == 0) {
@@ -178,9 +179,11 @@ TEST_F(Meeting, a_rank_that_comes_again_too_soon_waits_for_the_next_store) {
       auto old = make_tcp_store({.host = TwoMachines::address(0), .port = port, .options = {.is_master = true}, .trust = *trust, .rank = 0});
       ASSERT_TRUE(old.ok()) << old.status().text();
       (*old)->set("unisono/meeting/complete/0", "the digest of a world that was");
+      signs[0].go = 1;
       EXPECT_TRUE(await([] { return connections_to_the_store() >= 2; }));
       let_pass(0.3);
     }
+    if (rank == 1) { ASSERT_TRUE(await([&] { return signs[0].go == 1; })); }  // before that the store is not over
     distributed::init_process_group({});
     expect_sum(rank, 2);
     distributed::destroy_process_group();

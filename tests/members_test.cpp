@@ -11,7 +11,7 @@ namespace {
 struct MembersOf {
   explicit MembersOf(Machine& machine) {
     for (size_t rank = 0; rank < machine.arenas.size(); ++rank) {
-      all.push_back(std::make_unique<Members>(machine.layout, static_cast<int>(rank), machine.neighbours(), nullptr));
+      all.push_back(std::make_unique<Members>(machine.layout, static_cast<int>(rank), machine.neighbours(), Hosts(), nullptr));
       all.back()->met(machine.offsets, 4711, 1);
     }
   }

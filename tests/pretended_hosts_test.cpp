@@ -227,6 +227,34 @@ TEST(BetweenHosts, a_deadline_names_who_is_missing_on_another_host) {
   }
 }
 
+// It cannot say anything; its mate on that host reads in its memory how far it is.
+TEST(BetweenHosts, a_deadline_says_of_a_stopped_rank_what_its_mate_sees) {
+  if (under_thread_sanitizer()) GTEST_SKIP() << "stops processes";
+  Outcomes outcomes(4);
+  SharedArray<std::atomic<int>> step(1);
+  const WorldChoice choice{.size = 4, .settings = on_hosts("2,2", 4).settings};
+  Children children(4, [&](int rank) {
+    as_rank(rank, choice, [&](TestWorld& world) {
+      expect_works(world);
+      step[0] += 1;
+      EXPECT_TRUE(await([&] { return step[0] >= 10; }));
+      std::vector<float> data(10);
+      if (rank != 3) outcomes.note(rank, [&] { distributed::all_reduce(view(data), {.timeout_s = rank == 2 ? 20.0 : 5.0}); });  // its mate is not the first to say so
+      step[0] += 1;
+      EXPECT_TRUE(await([&] { return step[0] >= 14; }));
+    });
+  });
+  EXPECT_TRUE(await([&] { return step[0] == 4; }));
+  children.signal(3, SIGSTOP);
+  children.await_stopped(3);
+  step[0] = 10;
+  EXPECT_TRUE(await([&] { return step[0] == 13; }));
+  children.signal(3, SIGCONT);
+  for (const Ending& ending : children.wait()) EXPECT_TRUE(ending.succeeded()) << ending.output;
+  for (int rank : {0, 1, 2})
+    expect_parts(outcomes.of(rank), ErrorCode::timeout, {numbered("rank 3 has not entered call #2 (last finished call #1)"), "it has not run for"});
+}
+
 // Whoever watched a rank on its own host tells the others how it ended; of a host with nobody left it is only known that it is silent.
 void expect_death_is_told(const std::string& layout, int ranks, int victim, const std::string& how) {
   SCOPED_TRACE(fmt::format("rank {} of {}", victim, layout));
@@ -345,15 +373,6 @@ TEST(BetweenHosts, news_of_a_group_that_was_given_up_concerns_no_other) {
   children.await_asleep(0);  // it waits for the other to make it
   step[0] = 3;
   for (const Ending& ending : children.wait()) EXPECT_TRUE(ending.succeeded()) << ending.output;
-}
-
-TEST(BetweenHosts, ranks_do_not_agree_yet) {
-  for_each_world(on_hosts("1,1", 2), [](TestWorld& world) {
-    auto agreed = world.world().world_group()->agree(true, 1.0);
-    ASSERT_FALSE(agreed.ok());
-    EXPECT_NE(agreed.status().message().find("spans hosts (1,1)"), std::string::npos) << agreed.status().text();
-    expect_works(world);
-  });
 }
 
 // Within a host nothing has changed: a group there is usable after calls that differ.

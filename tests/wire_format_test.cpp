@@ -9,6 +9,7 @@
 #include "group/notice.hpp"
 #include "rendezvous/reach.hpp"
 #include "rendezvous/roster.hpp"
+#include "rendezvous/running_world.hpp"
 #include "transport/greeting.hpp"
 #include "transport/striped_channel.hpp"
 #include "trust/identity.hpp"
@@ -77,6 +78,31 @@ TEST(WireFormat, of_a_seat) {
   EXPECT_FALSE(Seat::parse(version + "4 3 4711 abc def two 2 0 1 " + std::string(1100, '1'))) << "too long";
   EXPECT_EQ(reason_to_give_up("8 rank 3\n\x1b[2J did not come").message(), "rank 3 ?[2J did not come");
   EXPECT_EQ(reason_to_give_up("18 x").code(), ErrorCode::init);
+}
+
+TEST(WireFormat, of_a_seat_whose_rank_has_ended) {
+  const std::string version = UNISONO_VERSION " ";
+  const Seat seat{4, 3, 4711, 0xabc, 0xdef, "two", 2, true, 3, ""};
+  EXPECT_EQ(seat.ended_text(), version + "ended 4 3 4711 abc def two 2 1 3 ");
+  ASSERT_TRUE(Seat::parse_ended(seat.ended_text()));
+  EXPECT_EQ(Seat::parse_ended(seat.ended_text())->text(), seat.text());
+  EXPECT_EQ(Seat::version_of(seat.ended_text()), UNISONO_VERSION);
+  EXPECT_FALSE(Seat::parse(seat.ended_text())) << "nobody is there";
+  for (const std::string& text : {seat.text(), std::string(), std::string(" ended"), version + "ended", version + "ended ended 4 3 4711 abc def two 2 1 3 ", version + "ended  4 3 4711 abc def two 2 1 3 ",
+                                  version + "ended 4 3 4711 abc def two 2 1 3 " + std::string(1100, '1')})
+    EXPECT_FALSE(Seat::parse_ended(text)) << text;
+}
+
+TEST(WireFormat, of_a_running_world) {
+  const std::string name(32, 'a'), digest(32, '7'), seat = UNISONO_VERSION " 4 0 4711 abc 0 two 0 0 1 10.0.0.1:29500";
+  const std::string text = fmt::format("2 {} {} {}", name, digest, seat);
+  ASSERT_TRUE(RunningWorld::parse(text));
+  EXPECT_EQ(RunningWorld::parse(text)->job, "store " + name);
+  EXPECT_EQ(RunningWorld::parse(text)->text(), text);
+  for (const std::string& other : {std::string(), fmt::format("0 {} {} {}", name, digest, seat), fmt::format("02 {} {} {}", name, digest, seat), fmt::format("2  {} {}", digest, seat),
+                                   fmt::format("2 {}x {} {}", name, digest, seat), fmt::format("2 {} \x1b{} {}", name, digest.substr(1), seat), fmt::format("2 {} {} {}x y", name, digest, seat),
+                                   fmt::format("2 {} {} ", name, digest), fmt::format("99999999999999999999 {} {} {}", name, digest, seat), text + std::string(1100, '1')})
+    EXPECT_FALSE(RunningWorld::parse(other)) << other;
 }
 
 TEST(WireFormat, of_who_reaches_whom) {

@@ -35,6 +35,7 @@ struct Settings {
   std::string socket_ifname;       // interfaces to listen at: "eth,^docker"; otherwise all that are up
   std::string advertise;           // addresses that others are told instead of those: "203.0.113.7:20000"
   std::string port_range;          // ports to listen at: "20000-20063"; otherwise any
+  bool minority = false;           // the smaller side of a network that was cut in two may agree and shrink, too
   bool insecure = false;           // between machines: without a secret, anybody is let in
   bool encrypt = false;            // between hosts: all bytes stay in TLS, not only what opens a connection
   int64_t sockets_per_peer = 1;    // connections to each rank on another host, for each group and use

@@ -26,14 +26,11 @@ constexpr double first_rest_s = 0.001, longest_rest_s = 0.25;
 constexpr size_t most_bytes = size_t{32} << 20;  // of the values of one call, as of our own TCPStore
 constexpr const char* needed[] = {"set", "get", "add", "check", "compare_set", "delete_key"};
 
-// What a method raised, as a Status. An interruption stays raised for the thread that is about to return to Python.
-Status status_of(nb::python_error& error) {
-  if (!error.matches(PyExc_Exception)) {
-    error.restore();
-    return {ErrorCode::revoked, "this rank was interrupted while it used a store"};
-  }
-  return {ErrorCode::store_lost, "the store that was given failed: " + type_text(error.value()) + ": " + shown(error.value())};
-}
+// The lock of the interpreter, and whether the thread is one of the library's, which returns to no Python code.
+struct Interpreter {
+  bool of_library = PyGILState_GetThisThreadState() == nullptr;
+  nb::gil_scoped_acquire lock;
+};
 
 // torch's stores write warnings into the log whenever a wait of theirs expires: they are asked instead.
 bool can_wait(nb::handle store) {
@@ -63,17 +60,25 @@ class ForeignStore final : public Store {
   explicit ForeignStore(nb::object store) : store_(std::move(store)), reach_(reach_of(store_)), has_wait_(can_wait(store_)) {}
   ~ForeignStore() override {
     nb::gil_scoped_acquire gil;
-    store_ = nb::object();
+    store_ = interruption_ = nb::object();
+  }
+
+  // What interrupted a method of it on a thread of the library's, for the thread that waited for that.
+  void raise_interruption() {
+    if (!interruption_) return;
+    const nb::object raised = std::move(interruption_);
+    PyErr_SetObject(raised.type().ptr(), raised.ptr());
+    throw nb::python_error();
   }
 
   Result<std::vector<StoreAnswer>> perform(const std::vector<StoreRequest>& requests) override {
-    nb::gil_scoped_acquire gil;
+    const Interpreter interpreter;
     try {
       std::vector<StoreAnswer> answers;
       for (const StoreRequest& request : requests) answers.push_back(answer(request));
       return answers;
     } catch (nb::python_error& error) {
-      return status_of(error);
+      return status_of(error, interpreter.of_library);
     } catch (const Error& error) {
       return error.status();
     }
@@ -101,6 +106,18 @@ class ForeignStore final : public Store {
  private:
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
+
+  // What a method raised. An interruption stays raised for the thread that is about to return to Python, or is kept for it.
+  Status status_of(nb::python_error& error, bool on_thread_of_library) const {
+    if (!error.matches(PyExc_Exception)) {
+      if (on_thread_of_library)
+        interruption_ = nb::borrow(error.value());
+      else
+        error.restore();
+      return {ErrorCode::revoked, "this rank was interrupted while it used a store"};
+    }
+    return {ErrorCode::store_lost, "the store that was given failed: " + type_text(error.value()) + ": " + shown(error.value())};
+  }
 
   Clock::time_point first_awaited(const std::vector<std::string>& keys, Clock::time_point now) {
     std::lock_guard lock(mutex_);
@@ -143,13 +160,13 @@ class ForeignStore final : public Store {
   nb::object text(const std::string& value) const { return nb::str(value.data(), value.size()); }
 
   Result<bool> are_there(const std::vector<std::string>& keys, double within_s) const {
-    nb::gil_scoped_acquire gil;
+    const Interpreter interpreter;
     try {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
       if (has_wait_ && within_s > 0) return has_come(keys, within_s) || has(keys);
       return has(keys);
     } catch (nb::python_error& error) {
-      return status_of(error);
+      return status_of(error, interpreter.of_library);
     } catch (const Error& error) {
       return error.status();
     }
@@ -167,7 +184,7 @@ class ForeignStore final : public Store {
   }
 
   Result<std::vector<std::string>> values_of(const std::vector<std::string>& keys) const {
-    nb::gil_scoped_acquire gil;
+    const Interpreter interpreter;
     try {
       std::vector<std::string> values;
       size_t total = 0;
@@ -178,7 +195,7 @@ class ForeignStore final : public Store {
       }
       return values;
     } catch (nb::python_error& error) {
-      return status_of(error);
+      return status_of(error, interpreter.of_library);
     } catch (const Error& error) {
       return error.status();
     }
@@ -191,6 +208,7 @@ class ForeignStore final : public Store {
   }
 
   nb::object store_;
+  mutable nb::object interruption_;  // under the interpreter's lock
   distributed::StoreReach reach_;
   bool has_wait_;
   std::mutex mutex_;  // guards what follows
@@ -199,6 +217,10 @@ class ForeignStore final : public Store {
 };
 
 }  // namespace
+
+void raise_interruption_of(Store* store) {
+  if (auto* foreign = dynamic_cast<ForeignStore*>(store)) foreign->raise_interruption();
+}
 
 std::shared_ptr<Store> store_of(nb::handle store, const char* argument) {
   if (store.is_none()) return nullptr;

@@ -13,4 +13,7 @@ namespace unisono::python {
 // else. None: null.
 std::shared_ptr<distributed::Store> store_of(nanobind::handle store, const char* argument);
 
+// Where the library used the store on a thread of its own and a method was interrupted there (KeyboardInterrupt, SystemExit): raises that here.
+void raise_interruption_of(distributed::Store* store);
+
 }  // namespace unisono::python

@@ -144,7 +144,12 @@ void bind_joining(nb::module_& module) {
     if (!init_method.is_none()) options.init_method = text_of(init_method, "init_method");
     options.timeout_s = seconds_of(timeout);
     options.store = store_of(store, "store");
-    released([&] { return distributed::init_process_group(options), 0; });
+    try {
+      released([&] { return distributed::init_process_group(options), 0; });
+    } catch (const Error&) {
+      raise_interruption_of(options.store.get());
+      throw;
+    }
   });
   define(module, "destroy_process_group", +[](handle group) {
     const GroupHandle members = group_of(group);

@@ -27,6 +27,12 @@ struct Deadline {
   }
   bool passed() const { return at_ns != never_ns && now_ns() >= at_ns; }
   int64_t remaining_ns() const { return at_ns == never_ns ? never_ns : at_ns - now_ns(); }
+  Deadline later_by(double seconds) const { return {at_ns == never_ns ? never_ns : at_ns + static_cast<int64_t>(seconds * 1e9)}; }
 };
+
+inline Deadline earlier(const Deadline& one, const Deadline& other) { return one.at_ns < other.at_ns ? one : other; }
+
+// What is still to be said, heard or acknowledged when the deadline of joining has passed has so long: joining is over within a second of it.
+inline constexpr double joining_overtime_s = 0.8;
 
 }  // namespace unisono

@@ -136,6 +136,8 @@ const std::vector<Row>& rows() {
       flag("UNISONO_ENCRYPT", &Settings::encrypt, "on: between hosts all bytes stay in TLS; off: connections open in TLS, and data follows in the clear"),
       flag("UNISONO_INSECURE", &Settings::insecure,
            "on: where no secret is found, ranks on several machines let in whoever reaches them; only for networks that nobody else is on"),
+      flag("UNISONO_MINORITY", &Settings::minority,
+           "on: ranks that were cut off from the larger part of their group may agree and shrink all the same; the others may do so, too"),
       few("UNISONO_SOCKETS_PER_PEER", &Settings::sockets_per_peer,
           "connections between two ranks on different hosts, 1 to 16: more where the network gives one connection less than the wire has"),
       text("UNISONO_PRETEND_HOSTS", &Settings::pretend_hosts,

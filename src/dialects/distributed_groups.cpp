@@ -140,25 +140,9 @@ Subgroups new_subgroups_by_enumeration(const std::vector<std::vector<int>>& rank
 GroupHandle shrink_group(const std::vector<int>& ranks_to_exclude, GroupHandle handle, const NewGroupOptions& options) {
   Group& group = member_group(handle, "shrink_group");
   for (int rank : ranks_to_exclude) throw_if_error(check_member("ranks_to_exclude", rank, group));
-  NewGroupOptions smaller = options;
-  if (!smaller.timeout_s) smaller.timeout_s = group.timeout_s();
-  std::vector<int> excluded = ranks_to_exclude;
-  auto survivors = [&] {
-    std::vector<int> members = group.survivors();
-    std::erase_if(members, [&](int rank) { return std::count(excluded.begin(), excluded.end(), rank) > 0; });
-    return members;
-  };
-  for (std::vector<int> members = survivors();;) {
-    if (members.empty()) throw ArgumentError(Status(ErrorCode::argument, "ranks_to_exclude leaves nobody in the group"));
-    try {
-      return new_group(members, smaller);
-    } catch (const PeerLostError& error) {  // one more has died, of which some learn from those who knew it before them
-      excluded.push_back(error.peer());
-      std::vector<int> fewer = survivors();
-      if (fewer == members) throw;
-      members = std::move(fewer);
-    }
-  }
+  auto smaller = group.world().shrink_group(group, {ranks_to_exclude, options.name, {options.timeout_s, options.run_ahead, {}, options.reproducible, false}});
+  throw_if_error(smaller.status());
+  return GroupHandle(*smaller);
 }
 
 bool agree(bool flag, GroupHandle handle, std::optional<double> timeout_s) {

@@ -1,10 +1,10 @@
 // Agreeing on one answer, also after a fault.
 //
-//   every member says its number and flag
-//   whoever sees that everybody has done so, or is gone, settles the outcome, unless it is settled
+//   every member votes
+//   once everybody has done so, or is gone, somebody proposes what the votes come to
+//   the hosts decide, by ballots: two members may see different votes, when somebody dies in the middle, but one proposal is decided, and all take that
 //
-// Two members may see different sets, when somebody dies in the middle: the first outcome stands, and both take that. Who gave up at
-// its deadline may be ahead with its voice: it counts as no.
+// The rules are in ballot.hpp, who speaks for a host in ballot_box.hpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,6 +15,11 @@
 #include "group/world.hpp"
 
 namespace unisono {
+namespace {
+
+constexpr double reminds_after_s = 0.25;
+
+}  // namespace
 
 std::vector<int> Group::survivors() const {
   std::vector<int> ranks;
@@ -38,10 +43,14 @@ Result<std::vector<int>> Group::failed_ranks() const {
 }
 
 Result<bool> Group::agree(bool flag, std::optional<double> timeout_s) {
+  const double patience_s = timeout_s.value_or(parts_.timeout_s);
+  auto decided = decide({Topic::agree, flag, Deadline::in_seconds(patience_s), patience_s});
+  if (!decided.ok()) return decided.status();
+  return decided->outcome.flag;
+}
+
+Result<Group::Decided> Group::decide(const Motion& motion) {
   RETURN_IF_ERROR(outside_interrupt_check());
-  if (members_.span_hosts())
-    return Status(ErrorCode::argument, fmt::format("group \"{}\" spans hosts ({}), and ranks agree within one host only so far", name(), parts_.hosts.text()));
-  const Deadline deadline = Deadline::in_seconds(timeout_s.value_or(parts_.timeout_s));
   InterruptWatch interrupts;
   auto interrupted = [&] {
     return Status(ErrorCode::revoked, fmt::format("group \"{}\": rank {} was interrupted while it waited to agree. Nothing is broken",
@@ -50,44 +59,80 @@ Result<bool> Group::agree(bool flag, std::optional<double> timeout_s) {
   std::unique_lock lock(agree_mutex_, std::defer_lock);
   while (!lock.try_lock_for(std::chrono::milliseconds(50))) {  // another thread of this rank agrees
     if (interrupts.tripped()) return interrupted();
-    if (deadline.passed())
+    if (motion.deadline.passed())
       return Status(ErrorCode::timeout, fmt::format("group \"{}\": another thread of rank {} waits to agree since before; agree "
                                                     "from one thread at a time", name(), world_rank(me())));
   }
   if (Status status = usable(); status.code() == ErrorCode::state) return status;  // a broken group may agree
-  const uint64_t number = ++agreements_;
-  members_.say(number, flag);
+  const auto topic = static_cast<size_t>(motion.topic);
+  BallotQuestion question{motion.topic, ++decisions_[topic], learnt_[topic], motion.excluded, parts_.world->settings().minority};
+  if (question.excluded.words().empty()) question.excluded = MemberSet(size());
+  members_.vote(question, motion.flag);
   FAULT_POINT("agree_said");
   members_.wake_everyone();
-  std::vector<int> missing;
-  bool all = true;
+  BallotAnswer answer;
+  Deadline remind_at = Deadline::in_seconds(reminds_after_s);
   auto turn_once = [&] {
-    if (members_.outcome(number)) return Turn::done;
-    missing.clear();
-    all = true;
-    for (int member = 0; member < size(); ++member) {
-      const bool gone = members_.presence(member) != Presence::here;  // looked at first: what it said before counts
-      const Members::Voice voice = members_.voice(member, number);
-      if (voice == Members::Voice::none && !gone) missing.push_back(world_rank(member));
-      if (voice == Members::Voice::no || voice == Members::Voice::later) all = false;
+    answer = members_.ask_ballots(question);
+    if (answer.state != BallotAnswer::State::open) return Turn::done;
+    if (remind_at.passed()) {
+      members_.remind_of_ballots();
+      remind_at = Deadline::in_seconds(reminds_after_s);
     }
-    if (!missing.empty()) return Turn::blocked;
-    members_.settle(number, all);
-    members_.wake_everyone();
-    return Turn::done;
+    return Turn::blocked;
   };
   auto examine_once = [&]() -> Status {
     if (interrupts.tripped()) return interrupted();
     if (left_) return gone_status();
-    if (!deadline.passed()) return Status::success();
-    return {ErrorCode::timeout, fmt::format("group \"{}\": rank {} waited {:.1f} s to agree, and rank{} {} did not come. Nothing is broken: agree again, or "
-                                            "shrink the group if they are stuck", name(),
-                                            world_rank(me()), timeout_s.value_or(parts_.timeout_s), missing.size() == 1 ? "" : "s",
-                                            fmt::join(missing, ", "))};
+    return motion.deadline.passed() ? undecided(motion, answer) : Status::success();
   };
   WaitPolicy policy = parts_.world->wait_policy();
-  RETURN_IF_ERROR(wait_until_done(members_.bed(), policy, turn_once, examine_once, deadline));
-  return members_.outcome(number).value_or(all);  // none: the others have left, and settled later ones
+  RETURN_IF_ERROR(wait_until_done(members_.bed(), policy, turn_once, examine_once, motion.deadline));
+  members_.wake_everyone();
+  if (answer.state != BallotAnswer::State::decided) return undecided(motion, answer);
+  learnt_[topic] = question.number;
+  if (motion.topic == Topic::shrink && answer.missed_yes) return left_behind();  // they have the group that this rank gave up
+  return Decided{question.number, answer.outcome};
+}
+
+void Group::decline(const Motion& motion) {
+  std::unique_lock lock(agree_mutex_, std::defer_lock);
+  if (!lock.try_lock_for(std::chrono::milliseconds(50)) || left_) return;
+  members_.vote({motion.topic, ++decisions_[static_cast<size_t>(motion.topic)], 0, motion.excluded, false}, false);
+  members_.wake_everyone();
+}
+
+Status Group::left_behind() {
+  left_behind_ = true;
+  return {ErrorCode::revoked, fmt::format("group \"{}\": the others have made a smaller group without rank {}", name(), world_rank(me())), world_rank(me())};
+}
+
+Status Group::undecided(const Motion& motion, const BallotAnswer& answer) const {
+  auto ranks_of = [&](const std::vector<int>& members) {
+    std::vector<int> ranks;
+    for (int member : members) ranks.push_back(world_rank(member));
+    return fmt::format("{}", fmt::join(ranks, ", "));
+  };
+  switch (answer.state) {
+    case BallotAnswer::State::too_late:
+      return {ErrorCode::revoked, fmt::format("group \"{}\": the others took rank {} for lost, and went on without it", name(), world_rank(me())), world_rank(me())};
+    case BallotAnswer::State::minority: {
+      std::vector<int> counted;
+      for (int member = 0; member < size(); ++member)
+        if (answer.counted.contains(member)) counted.push_back(member);
+      return {ErrorCode::revoked,
+              fmt::format("group \"{}\": rank {} can reach ranks {} only. Of ranks {}, none of which is known to have ended, that is not the larger part: this may be the smaller side "
+                          "of a network that was cut in two, and the others may go on without it. UNISONO_MINORITY=on lets both sides go on",
+                          name(), world_rank(me()), fmt::join(survivors(), ", "), ranks_of(counted)), world_rank(me())};
+    }
+    default: break;
+  }
+  if (answer.missing.empty())
+    return {ErrorCode::timeout, fmt::format("group \"{}\": rank {} waited {:.1f} s to {}; everybody has voted, but too few hosts have answered. Nothing is broken: try again",
+                                            name(), world_rank(me()), motion.timeout_s, motion.topic == Topic::agree ? "agree" : "shrink")};
+  return {ErrorCode::timeout, fmt::format("group \"{}\": rank {} waited {:.1f} s to {}, and rank{} {} did not come. Nothing is broken: {}", name(), world_rank(me()), motion.timeout_s,
+                                          motion.topic == Topic::agree ? "agree" : "shrink", answer.missing.size() == 1 ? "" : "s",
+                                          ranks_of(answer.missing), motion.topic == Topic::agree ? "agree again, or shrink the group if they are stuck" : "exclude them if they are stuck")};
 }
 
 }  // namespace unisono

@@ -27,7 +27,7 @@ Group::Group(GroupParts parts, Arena& arena)
       arena_(arena),
       log_(parts_.world->log()),
       policy_(parts_.world->wait_policy()),
-      members_(parts_.layout, parts_.me, parts_.members, parts_.world->remotes()),
+      members_(parts_.layout, parts_.me, parts_.members, parts_.hosts, parts_.world->remotes()),
       router_(members_.shared_memory(), arena, LinkUse::steps, parts_.world->ways()),
       exchange_(members_.shared_memory(), arena),
       run_(members_.shared_memory(), router_, arena),

@@ -86,6 +86,23 @@ class Group : public std::enable_shared_from_this<Group> {
   uint32_t finished() const { return members_.finished(me()); }  // the last call that is over here
   // True when every member that is still there says so; all of them get the same answer, also on a broken group.
   Result<bool> agree(bool flag, std::optional<double> timeout_s);
+  // The same for any topic, and who has voted; those in `excluded` (members) are not waited for.
+  struct Motion {
+    Topic topic = Topic::agree;
+    bool flag = false;
+    Deadline deadline = {};
+    double timeout_s = 0;  // of the deadline, for errors
+    MemberSet excluded = MemberSet();
+  };
+  struct Decided {
+    uint64_t number = 0;  // which decision of its topic it is in this group
+    Outcome outcome = {};
+  };
+  Result<Decided> decide(const Motion& motion);
+  void decline(const Motion& motion);  // votes no on the next number, and does not wait for what comes of it
+  // Whether the others have made a smaller group without this rank: it may not make another, now that their weight is gone from this one.
+  bool was_left_behind() const { return left_behind_; }
+  Status left_behind();  // from now on
   std::vector<int> survivors() const;          // world ranks of the members that have not left and not died
   Result<std::vector<int>> failed_ranks() const;  // of the others, sorted; also on a broken group, not on a destroyed one
 
@@ -209,6 +226,7 @@ class Group : public std::enable_shared_from_this<Group> {
   bool spread_break(const Status& status);
   void note_end(const Status& status);
   std::string call_text() const;
+  Status undecided(const Motion& motion, const BallotAnswer& answer) const;  // group/agree.cpp
 
   GroupParts parts_;
   Arena& arena_;
@@ -221,7 +239,9 @@ class Group : public std::enable_shared_from_this<Group> {
   Relaxed<bool> left_;
   std::mutex cause_mutex_;
   PatientMutex agree_mutex_;
-  uint64_t agreements_ = 0;    // how often these members have agreed; under agree_mutex_
+  uint64_t decisions_[topics] = {};  // how often this member has taken part in one; under agree_mutex_
+  uint64_t learnt_[topics] = {};     // the last of which it has learnt the outcome, likewise
+  Relaxed<bool> left_behind_;
   Relaxed<bool> owes_fault_;   // to members on other hosts
   // ---- under the token
   Members members_;

@@ -112,7 +112,7 @@ void HostWatch::connect(int number, Watched& host, const std::function<bool(int 
   }
   const bool is_over = host.connecting->turn();
   host.heard_ns = std::max(host.heard_ns, host.connecting->answered_ns());
-  if (is_over && !host.connecting->has_asked()) host.heard_ns = now_ns();  // for lack of a descriptor, say: who was not asked cannot be silent
+  if (is_over && host.connecting->was_short()) host.heard_ns = now_ns();  // who was not asked cannot be silent; where there is no way to ask it, it is
   if (is_over && host.connecting->state().ok()) hold(host, host.connecting->take());
   if (!is_over && !host.speaks_by.passed()) return host.connecting->arm();
   host.connecting.reset();

@@ -5,12 +5,13 @@
 #include <unistd.h>
 
 #include "base/check.hpp"
-#include "base/hash.hpp"
+#include "base/in_time.hpp"
 #include "rendezvous/ancestors.hpp"
 #include "rendezvous/job_names.hpp"
 #include "rendezvous/launch_values.hpp"
 #include "rendezvous/launchers.hpp"
-#include "rendezvous/tcp_store.hpp"
+#include "rendezvous/running_world.hpp"
+#include "rendezvous/served_meeting.hpp"
 #include "rendezvous/trust_for.hpp"
 #include "transport/interfaces.hpp"
 #include "trust/secret.hpp"
@@ -80,29 +81,49 @@ std::function<Result<Address>()> point_of(const StoreReach& reach, const Setting
   };
 }
 
+// Joining's deadline holds, whether a store that is somebody else's answers or not. What it is told then it may still hear.
+Status tell_in_time(const Deadline& deadline, std::function<Status()> tell) {
+  return in_time<bool>(deadline.later_by(joining_overtime_s), [tell = std::move(tell)](const std::stop_token&) {
+    const Status status = tell();
+    return status.ok() ? Result<bool>(true) : Result<bool>(status);
+  }).status();
+}
+
+Result<StoreJob> learn_name(const std::shared_ptr<distributed::Store>& store, const StoreMeeting& meeting, const Deadline& deadline) {
+  auto job = in_time<StoreJob>(deadline.later_by(joining_overtime_s), [store, meeting](const std::stop_token& stop) { return job_in_store(*store, meeting, stop); });
+  if (job.status().code() != ErrorCode::timeout) return job;
+  return Status(ErrorCode::init, fmt::format("rank {} of {} waited {} s for the store to say the name of the world: {}", meeting.rank, meeting.size, meeting.timeout_s, job.status().message()));
+}
+
 // A place that cannot be is refused by World::join; nobody need be waited for.
 Result<std::shared_ptr<World>> join_by_store(const std::shared_ptr<distributed::Store>& store, WorldOptions options, const Environment& environment) {
   if (options.rank < 0 || options.rank >= options.size) return World::join(std::move(options));
   options.join_by = Deadline::in_seconds(options.settings.join_timeout_s);  // of both: of learning the name, and of meeting by it
-  const StoreMeeting meeting{options.rank, options.size, options.settings.join_timeout_s};
-  auto job = job_in_store(*store, meeting);
+  const Deadline join_by = options.join_by;
+  const StoreMeeting meeting{options.rank, options.size, options.settings.join_timeout_s, options.job};
+  auto job = learn_name(store, meeting, join_by);
   if (job.status().code() == ErrorCode::store_lost && store->reach().other_machines) return meeting_store_lost(job.status());
   if (!job.ok()) return job.status();
   options.job = job->name + options.job;
   const StoreReach reach = store->reach();
   const bool may_span = reach.other_machines && options.size > 1 && options.settings.pretend_hosts.empty();
   if (may_span) {
-    options.store = {[store](const std::stop_token&) { return Result(store); }, fmt::format("unisono/meeting/{:016x}", hash_text(options.job))};
+    options.store = {[store](const std::stop_token&) { return Result(store); }, meeting_prefix(options.job)};
     options.meeting_point = point_of(reach, options.settings, environment, options.join_by);
   } else if (!reach.other_machines) {
     options.hint = " This kind of store brings together ranks of one machine; those of several meet by a TCPStore, tcp://host:port, or env:// with MASTER_ADDR";
   }
   auto world = World::join(std::move(options));
   if (!world.ok()) {
-    if (may_span && world.status().code() != ErrorCode::revoked) take_name_back(*store, meeting, *job);
+    if (may_span && meeting.rank == 0 && world.status().code() != ErrorCode::revoked) {
+      auto take_back = [store, meeting, job = *job, why = world.status()] { return take_name_back(*store, meeting, job, why), Status::success(); };
+      static_cast<void>(tell_in_time(join_by, take_back).ok());
+    }
     return world;
   }
-  if (Status counted = count_joined(*store, meeting, *job); !counted.ok())
+  const auto place = (*world)->place_between_machines();
+  const std::string running = place ? RunningWorld{job->generation, job->name, place->first, place->second}.text() : "";
+  if (Status counted = tell_in_time(join_by, [store, meeting, job = *job, running] { return count_joined(*store, meeting, job, running); }); !counted.ok())
     (*world)->log().warning(fmt::format("the world is joined, but the store cannot serve for another: {}", counted.text()));
   return world;
 }
@@ -156,7 +177,7 @@ std::string hint_of(const MeetingPlace& place) {
 // already. The others of its machine, and of every other, leave the talking to their agent. Whether rank 0 has joined or not, the others should hear of it from
 // each other, and not by a store that is gone.
 Result<std::shared_ptr<World>> join_through_machines(const LaunchInfo& info, WorldOptions options) {
-  constexpr double patience_s = 1, before_the_end_s = 0.2;  // the agent's own deadline comes a little later, and says less
+  constexpr double before_the_end_s = 0.2;  // the agent's own deadline comes a little later, and says less
   options.join_by = Deadline::in_seconds(options.settings.join_timeout_s);  // of finding the store, and of meeting through it
   auto place = place_of_machines(info, options);
   if (!place.ok()) return place.status();
@@ -165,7 +186,9 @@ Result<std::shared_ptr<World>> join_through_machines(const LaunchInfo& info, Wor
   if (!way.ok()) return way.status();
   options.hint = hint_of(*place);
   if (options.size == 1) return World::join(std::move(options));
+  const std::string prefix = "unisono/meeting";
   TcpStoreRequest request;
+  request.away_prefix = prefix + "/away/";
   request.host = place->host;
   request.port = point.port();
   request.options.job = options.job;  // without a secret, too, no other job is met
@@ -173,29 +196,33 @@ Result<std::shared_ptr<World>> join_through_machines(const LaunchInfo& info, Wor
   request.also_at = std::move(way->also_at);
   request.rank = options.rank;
   request.options.is_master = options.rank == 0;
-  auto open = [request, deadline = options.join_by](const std::stop_token& stop) mutable -> Result<std::shared_ptr<distributed::Store>> {
-    request.stop = stop;
-    request.options.timeout_s = std::max(static_cast<double>(deadline.remaining_ns()) * 1e-9 - before_the_end_s, 0.001);
-    auto store = make_tcp_store(request);
-    return store.ok() ? Result<std::shared_ptr<distributed::Store>>(*store) : store.status();
-  };
-  const std::string prefix = "unisono/meeting";
+  auto time_left_s = [deadline = options.join_by] { return std::max(static_cast<double>(deadline.remaining_ns()) * 1e-9 - before_the_end_s, 0.001); };
   std::shared_ptr<distributed::TCPStore> served;
   if (options.rank == 0) {
-    auto store = open({});
+    request.options.timeout_s = time_left_s();
+    auto store = serve_meeting(request, prefix);
     if (!store.ok()) return store.status();
-    served = std::static_pointer_cast<distributed::TCPStore>(*store);
+    served = std::move(*store);
     options.store.open = [served](const std::stop_token&) { return Result<std::shared_ptr<distributed::Store>>(served); };
     options.note_left = [served, prefix](int rank) { note_in(*served, meeting_key(prefix, "left", rank), "yes"); };
   } else {
-    options.store.open = open;
+    options.store.open = [request, time_left_s](const std::stop_token& stop) mutable -> Result<std::shared_ptr<distributed::Store>> {
+      request.stop = stop;
+      request.options.timeout_s = time_left_s();
+      auto store = make_tcp_store(request);
+      return store.ok() ? Result<std::shared_ptr<distributed::Store>>(*store) : store.status();
+    };
   }
   options.store.prefix = prefix;
   options.store.ends_with_meeting = true;
   if (!place->is_own_name()) options.meeting_point = [point] { return Result(point); };
+  FailedMeeting failed{prefix, options.size, options.join_by, {}};
   auto world = World::join(std::move(options));
-  if (!world.ok() && served) await_left(*served, Deadline::in_seconds(patience_s));
-  if (world.ok() && served) note_in(*served, meeting_key(prefix, "complete", 0), "all on one machine");  // unless several have said so
+  failed.why = world.status();
+  if (!world.ok() && served) tell_latecomers(std::move(served), std::move(failed));
+  if (!world.ok() || !served) return world;
+  for (int rank = 0; rank < (*world)->size(); ++rank) note_in(*served, meeting_key(prefix, "seats", rank), (*world)->seat_of(rank).text());  // unless agents had time to
+  note_in(*served, meeting_key(prefix, "complete", 0), "all on one machine");  // unless several have said so
   return world;
 }
 

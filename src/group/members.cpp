@@ -1,9 +1,12 @@
 // See members.hpp. Order: of what is stored and loaded here, as argued there.
 #include "group/members.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
+#include "base/clock.hpp"
 #include "base/legible.hpp"
 
 namespace unisono {
@@ -13,27 +16,34 @@ constexpr uint64_t pack_abort(ErrorCode code, int member, uint32_t blamed) {
   return static_cast<uint64_t>(code) << 56 | static_cast<uint64_t>(member & 0xffff) << 32 | blamed;
 }
 
+constexpr int64_t stopped_ns = 3'000'000'000;
+
+// Since its control thread last looked around, of a rank on this host; it does so every second.
+int64_t unseen_ns(const Neighbour& mate) { return now_ns() - mate.head().beat_ns.load(std::memory_order_relaxed); }
+
 constexpr uint64_t pack_verdict(uint32_t call, const Verdict& verdict) {
   return make_word(call, static_cast<uint32_t>(verdict.one & 0xffff) << 16 | static_cast<uint32_t>(verdict.other & 0xffff));
 }
 
-// Two places are enough for voices and outcomes: nobody can speak of number n + 2 before everybody who is left has spoken of
-// n + 1, and so has read the outcome of n; but for who gave up at its deadline, whose voice is then ahead.
-constexpr uint64_t pack_voice(uint64_t number, bool flag) { return number << 1 | (flag ? 1 : 0); }
-constexpr uint64_t number_of(uint64_t voice) { return voice >> 1; }
-
 }  // namespace
 
-Members::Members(const LaneLayout& layout, int me, std::vector<Neighbour> neighbours, Remotes* remotes)
-    : lanes_(layout, me, std::move(neighbours)), remotes_(remotes) {}
+Members::Members(const LaneLayout& layout, int me, std::vector<Neighbour> neighbours, const Hosts& hosts, Remotes* remotes)
+    : lanes_(layout, me, std::move(neighbours)), remotes_(remotes), ballots_(lanes_, hosts, remotes) {}
 
 void Members::met(std::span<const int64_t> places, uint64_t group, uint32_t first_call) {
   lanes_.find(places);
   lanes_.start_mirrors(first_call - 1);
   group_ = group;
+  ballots_.met(group);
 }
 
-std::string Members::occupation(int member) const { return read_note(lanes_.member(member).head().waiting); }
+// Of one on this host also whether it runs at all.
+std::string Members::occupation(int member) const {
+  const std::string said = read_note(lanes_.member(member).head().waiting);
+  const int64_t away = is_here(member) && member != me() ? unseen_ns(lanes_.member(member)) : 0;
+  if (away < stopped_ns) return said;
+  return fmt::format("has not run for {:.0f} s{}", static_cast<double>(away) * 1e-9, said.empty() ? "" : "; before, it " + said);
+}
 
 uint64_t Members::times_heard(int member) const { return lanes_.member(member).head().waiting.version.load(std::memory_order_acquire); }
 
@@ -153,6 +163,23 @@ void Members::told_call(int member, const Notice& notice) {
     answer = call_notice(mine, false);
   }
   remotes_->tell(rank(member), answer);
+  answer_for_stopped(member, call);
+}
+
+// Who is stopped or starved cannot answer; its mates read in its lane what it would say.
+void Members::answer_for_stopped(int asker, uint32_t call) const {
+  for (int mate : mates()) {
+    if (unseen_ns(lanes_.member(mate)) < stopped_ns || presence(mate) != Presence::here) continue;
+    ToldCall said{word(mate, call), {}};
+    if (call == 0 || call_of(said.word) != call) said.word = 0;
+    if (said.word != 0) said.announcement = announcement(mate, call);
+    Notice told = notice(NoticeHead::Kind::announced);
+    told.head.rank = mate;
+    told.head.finished = finished(mate);
+    told.add(&said, sizeof(said));
+    told.add_text(fmt::format("{}, as rank {} on its host sees", occupation(mate), rank(me())));
+    remotes_->tell(rank(asker), told);
+  }
 }
 
 void Members::told_how_far(int member, const Notice& notice) {
@@ -192,6 +219,10 @@ void Members::mark_died(int member) {
   wake_me();
   wake_everyone();
   if (!span_hosts() || !is_here(member)) return;
+  try {
+    ballots_.testify(gone());
+  } catch (const Error&) {  // shared memory was written over: whoever asks for a decision says so
+  }
   Notice told = notice(NoticeHead::Kind::ended);
   told.head.rank = member;
   told.head.finished = finished(member);
@@ -201,6 +232,13 @@ void Members::mark_died(int member) {
 void Members::say_leaving() { lanes_.mine().leaving.store(1, std::memory_order_seq_cst); }
 
 void Members::say_left() {
+  try {
+    MemberSet gone = this->gone();
+    gone.add(me());
+    ballots_.leave(gone);
+  } catch (const std::exception&) {  // for want of memory, say: then the others count this member until its host is silent
+    ballots_.close();
+  }
   lanes_.left(me(), me()).store(has_left, std::memory_order_release);
   for (int member : mates()) lanes_.left(member, me()).store(has_left, std::memory_order_release);
   if (!span_hosts()) return;
@@ -214,27 +252,18 @@ bool Members::all_left() const {
   return true;
 }
 
-void Members::say(uint64_t number, bool flag) {
-  lanes_.mine().voices[number % 2].store(pack_voice(number, flag), std::memory_order_release);
+void Members::told_ballots(int member, const Notice& notice) {
+  try {
+    ballots_.told(member, notice, gone());
+  } catch (const Error&) {  // as in mark_died()
+  }
 }
 
-Members::Voice Members::voice(int member, uint64_t number) const {
-  const uint64_t voice = lanes_.control(member).voices[number % 2].load(std::memory_order_acquire);
-  if (number_of(voice) > number) return Voice::later;
-  if (number_of(voice) < number) return Voice::none;
-  return (voice & 1) != 0 ? Voice::yes : Voice::no;
-}
-
-std::optional<bool> Members::outcome(uint64_t number) const {
-  const uint64_t outcome = lanes_.shared().agreed[number % 2].load(std::memory_order_acquire);
-  return number_of(outcome) == number ? std::optional((outcome & 1) != 0) : std::nullopt;
-}
-
-void Members::settle(uint64_t number, bool flag) {
-  std::atomic<uint64_t>& outcome = lanes_.shared().agreed[number % 2];
-  uint64_t before = outcome.load(std::memory_order_acquire);
-  while (number_of(before) < number)  // later ones stand when this rank has left in the meantime
-    if (outcome.compare_exchange_weak(before, pack_voice(number, flag), std::memory_order_acq_rel, std::memory_order_acquire)) return;
+MemberSet Members::gone() const {
+  MemberSet gone(size());
+  for (int member = 0; member < size(); ++member)
+    if (presence(member) != Presence::here) gone.add(member);
+  return gone;
 }
 
 }  // namespace unisono

@@ -6,16 +6,16 @@
 // kept in mirrors of their lanes (told_…): of them no more is known than that.
 //
 // Who writes: under the group's runner token, but for what is marked as of any thread. Order: what a word speaks of is written
-// before the word is stored with release, and read after it was loaded with acquire. The first verdict, fault and outcome stands:
+// before the word is stored with release, and read after it was loaded with acquire. The first verdict and the first fault stand:
 // they are swapped in, with acquire-release.
 #pragma once
 
 #include <cstring>
 #include <mutex>
-#include <optional>
 #include <string>
 
 #include "group/announcement.hpp"
+#include "group/ballot_box.hpp"
 #include "group/remotes.hpp"
 #include "transport/lanes.hpp"
 #include "transport/waiting.hpp"
@@ -32,7 +32,7 @@ struct Verdict {
 
 class Members {
  public:
-  Members(const LaneLayout& layout, int me, std::vector<Neighbour> neighbours, Remotes* remotes);  // null: all are here
+  Members(const LaneLayout& layout, int me, std::vector<Neighbour> neighbours, const Hosts& hosts, Remotes* remotes);  // null: all are here
   void met(std::span<const int64_t> places, uint64_t group, uint32_t first_call);  // takes no memory
   Lanes& shared_memory() { return lanes_; }                           // for the engine, which moves data there
 
@@ -93,28 +93,30 @@ class Members {
   void say_left();             // after the last write into anything of the others
   bool all_left() const;
 
-  // Agreeing: each says its word once for every number; the first outcome of a number stands. Any thread, one at a time.
-  enum class Voice { none, no, yes, later };  // later: it has spoken, and gave up since
-  void say(uint64_t number, bool flag);
-  Voice voice(int member, uint64_t number) const;
-  std::optional<bool> outcome(uint64_t number) const;  // none yet
-  void settle(uint64_t number, bool flag);             // unless it is settled, or long past
+  // Deciding together, by votes and ballots. Any thread.
+  void vote(const BallotQuestion& question, bool flag) { ballots_.vote(question, flag, gone()); }
+  BallotAnswer ask_ballots(const BallotQuestion& question) { return ballots_.ask(question, gone()); }
+  void remind_of_ballots() { ballots_.remind(gone()); }
 
   // What a member on another host has told. The control thread's.
   void told_call(int member, const Notice& notice);
   void told_fault(const Notice& notice);
   void told_left(int member, const Notice& notice);
   void told_how_far(int member, const Notice& notice);
+  void told_ballots(int member, const Notice& notice);
 
  private:
+  MemberSet gone() const;  // who has left or died
   int rank(int member) const { return lanes_.member(member).rank; }
   void tell(const Notice& notice) const;  // to all members on other hosts
   Notice notice(NoticeHead::Kind kind) const;
   Notice call_notice(const ToldCall& said, bool asks) const;
+  void answer_for_stopped(int asker, uint32_t call) const;
   void revoke_here(const Status& fault);
 
   Lanes lanes_;
   Remotes* remotes_;
+  BallotBox ballots_;
   uint64_t group_ = 0;             // its key
   mutable std::mutex told_mutex_;  // guards the announcements in mirrors and, where the group spans hosts, this rank's own
 };

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "base/check.hpp"
+#include "group/ballot_box.hpp"
 
 namespace unisono {
 namespace {
@@ -26,7 +27,7 @@ struct NoticeForm {
 constexpr size_t entry_bytes = sizeof(ToldEntry), call_bytes = sizeof(ToldCall), text_bytes = most_notice_text_bytes;
 constexpr NoticeForm notice_forms[] = {
     {"entry", entry_bytes, entry_bytes + most_told_members * sizeof(int), -1, 0, false, false},
-    {"announced", call_bytes, call_bytes + text_bytes, -1, 0, false, false},
+    {"announced", call_bytes, call_bytes + text_bytes, -1, 0, true, false},
     {"fault", 0, text_bytes, -1, 1, true, true},
     {"left", 0, 0, -1, 0, false, false},
     {"ended", 0, 0, 0, 0, true, false},
@@ -34,8 +35,11 @@ constexpr NoticeForm notice_forms[] = {
     {"goodbye", 0, text_bytes, -1, 0, false, false},
     {"silent", 0, 0, 0, 0, true, false},
     {"last words", 0, text_bytes, -1, 0, false, false},
+    {"ballots", least_ballots_bytes, most_ballots_bytes, -1, 0, false, false},
 };
-static_assert(std::size(notice_forms) == NoticeHead::kinds && static_cast<int>(NoticeKind::last_words) + 1 == NoticeHead::kinds);
+static_assert(std::size(notice_forms) == NoticeHead::kinds && static_cast<int>(NoticeKind::ballots) + 1 == NoticeHead::kinds);
+
+bool may_ask(NoticeKind kind) { return kind == NoticeKind::announced || kind == NoticeKind::ballots; }
 
 Status cannot_be_told(std::string_view kind, std::string_view what) { return {ErrorCode::protocol, fmt::format("a notice \"{}\" {}", kind, what)}; }
 
@@ -62,7 +66,7 @@ Status check_head(const NoticeHead& head) {
   const NoticeForm& form = notice_forms[kind];
   if (head.bytes < form.least_bytes || head.bytes > form.most_bytes)
     return cannot_be_told(form.name, fmt::format("of {} bytes, where {} to {} can be", head.bytes, form.least_bytes, form.most_bytes));
-  if (head.asks > (head.kind == NoticeKind::announced ? 1 : 0)) return cannot_be_told(form.name, fmt::format("that asks {}", head.asks));
+  if (head.asks > (may_ask(head.kind) ? 1 : 0)) return cannot_be_told(form.name, fmt::format("that asks {}", head.asks));
   if (form.has_code ? head.code < form.least_code || head.code > static_cast<uint16_t>(ErrorCode::internal) : head.code != 0)
     return cannot_be_told(form.name, fmt::format("with code {}", head.code));
   if (form.has_rank ? head.rank < form.least_rank : head.rank != -1) return cannot_be_told(form.name, fmt::format("of rank {}", head.rank));
@@ -76,6 +80,7 @@ Status check_notice(const Notice& notice, int ranks) {
   if (notice.body.size() != head.bytes) return cannot_be_told(name, fmt::format("of {} bytes that says {}", notice.body.size(), head.bytes));
   if (head.rank >= ranks) return cannot_be_told(name, fmt::format("of rank {} in a world of {}", head.rank, ranks));
   if (head.kind == NoticeKind::entry) return check_told_entry(notice, ranks);
+  if (head.kind == NoticeKind::ballots && notice.body.size() % sizeof(uint64_t) != 0) return cannot_be_told(name, fmt::format("of {} bytes", notice.body.size()));
   ToldCall told;
   if (head.kind == NoticeKind::announced && (!notice.read(told) || !can_be(told.announcement))) return cannot_be_told(name, "of a call that cannot be");
   return Status::success();

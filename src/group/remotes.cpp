@@ -116,10 +116,10 @@ bool Remotes::all_is_told() {
   return all;
 }
 
-void Remotes::finish(const std::function<void()>& let_in) {
+void Remotes::finish(const std::function<void()>& let_in, const Deadline& by) {
   constexpr double patience_s = 2;
   constexpr int look_again_ms = 1;
-  for (const Deadline deadline = Deadline::in_seconds(patience_s); !all_is_told() && !deadline.passed(); let_in()) poll(nullptr, 0, look_again_ms);
+  for (const Deadline deadline = earlier(Deadline::in_seconds(patience_s), by); !all_is_told() && !deadline.passed(); let_in()) poll(nullptr, 0, look_again_ms);
 }
 
 void Remotes::close() {

@@ -45,7 +45,7 @@ class Remotes {
   void give_up(int rank);    // nothing more is told to it, nor heard from it
   // When the last was told: until all of it has left, or two seconds. A connection that was begun late is opened meanwhile, for which those of
   // the others have to be let in.
-  void finish(const std::function<void()>& let_in);
+  void finish(const std::function<void()>& let_in, const Deadline& by);
   void close();
   void close_in_child() { peers_.clear(); }
 

@@ -128,8 +128,14 @@ void Group::tell_call() {
 
 void Group::told(int member, const Notice& notice) {
   switch (notice.head.kind) {
-    case NoticeHead::Kind::announced: return members_.told_call(member, notice);
+    case NoticeHead::Kind::announced:  // of the teller, or of one on its host that does not run
+      if (const int about = notice.head.rank; about < 0)
+        members_.told_call(member, notice);
+      else if (about < size() && parts_.hosts.share(about, member))
+        members_.told_call(about, notice);
+      return;
     case NoticeHead::Kind::left: return members_.told_left(member, notice);
+    case NoticeHead::Kind::ballots: return members_.told_ballots(member, notice);
     case NoticeHead::Kind::ended:
       if (const int ended = notice.head.rank; ended >= 0 && ended < size() && parts_.hosts.share(ended, member)) members_.told_how_far(ended, notice);
       return;

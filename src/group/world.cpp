@@ -29,7 +29,7 @@ Result<std::shared_ptr<World>> World::join(WorldOptions options) {
   std::shared_ptr<World> world(new World(std::move(options)));
   const Status status = or_out_of_memory([&] { return world->open(); });
   if (status.ok()) return world;
-  world->leave();
+  world->leave(world->request_.deadline.later_by(joining_overtime_s));
   return status;
 }
 
@@ -65,6 +65,7 @@ Status World::open() {
   arena_->take_beside(std::move(taking));
   settle_policy();
   if (!hosts().one()) remotes_ = std::make_unique<Remotes>(joined_.neighbours, rank(), ways(), [this] { wake_control(); });
+  if (remotes_) sockets_->answer_inquiries([this](int one) { return one >= 0 && one < size() && lost_[static_cast<size_t>(one)].empty(); });  // by the control thread, which alone writes it
   if (remotes_) host_watch_ = std::make_unique<HostWatch>(*sockets_, joined_.neighbours, hosts(), rank());
   RETURN_IF_ERROR(watch_others());
   head().beat_ns.store(now_ns(), std::memory_order_relaxed);
@@ -167,9 +168,11 @@ Result<Sockets*> World::listen(const std::string& world) {
   }
   auto addresses = of_kernel.is_loopback() ? Result(std::vector<Address>{of_kernel}) : choose_addresses(interfaces_here(), interfaces_, of_kernel);
   if (!addresses.ok()) return addresses.status();
+  if (sockets_) sockets_->finish_left(request_.deadline.later_by(joining_overtime_s));
   sockets_.reset();  // of an attempt before this one: their ports may be all there are
   if (Status status = prepare_sockets(std::move(*addresses), std::move(*trust)); !status.ok()) return status;
   sockets_->know(head().probe);
+  met_as_ = world;
   return sockets_.get();
 }
 
@@ -238,6 +241,18 @@ void World::settle_policy() {
   policy_.global_barrier = joined_.global_barrier && !policy_.crowded;  // where ranks sleep all the time, a fence is cheaper
 }
 
+Seat World::seat_of(int one) const {
+  const Neighbour& neighbour = joined_.neighbours[static_cast<size_t>(one)];
+  return {.size = size(), .rank = one, .pid = neighbour.pid, .probe = neighbour.token, .host = neighbour.machine.empty() ? name_of_this_machine() : neighbour.machine};
+}
+
+std::optional<std::pair<std::string, Seat>> World::place_between_machines() const {
+  if (!remotes_ || met_as_.empty()) return std::nullopt;
+  Seat seat = seat_of(rank());
+  seat.addresses = text_of(sockets_->published());
+  return std::pair(met_as_, seat);
+}
+
 void World::say_goodbye(const std::string& how) {
   Notice notice;
   notice.head = {.kind = NoticeHead::Kind::goodbye};
@@ -301,7 +316,7 @@ void World::close_in_child() {
   if (arena_) arena_->close_in_child();
 }
 
-void World::leave() {
+void World::leave(const Deadline& by) {
   if (forked()) {  // the child's copy: its threads do not exist and its descriptors are only closed
     if (progress_thread_.joinable()) progress_thread_.detach();
     if (control_thread_.joinable()) control_thread_.detach();
@@ -322,8 +337,9 @@ void World::leave() {
   if (progress_thread_.joinable()) progress_thread_.join();
   if (control_thread_.joinable()) control_thread_.join();
   host_watch_.reset();
+  for (int one = 0; one < size() && options_.note_left; ++one) options_.note_left(one);  // nobody hears any more who leaves; the store ends soon, and who comes waits for that
   if (remotes_) say_goodbye(std::string(left_text));
-  if (remotes_) remotes_->finish([this] { sockets_->rang(); });
+  if (remotes_) remotes_->finish([this] { sockets_->rang(); }, by);
   if (arena_) head().goodbye.store(static_cast<uint32_t>(Goodbye::left), std::memory_order_release);
   joined_.life.reset();  // the others hear of it now
   joined_.door.close();
@@ -336,7 +352,7 @@ void World::leave() {
   retired_.clear();
   world_group_.reset();
   if (remotes_) remotes_->close();
-  if (sockets_) sockets_->finish_left();
+  if (sockets_) sockets_->finish_left(by);
 }
 
 }  // namespace unisono

@@ -64,6 +64,12 @@ struct GroupOptions {
   bool numbered = false;  // the name is one that all members make alike, new for every group
 };
 
+struct ShrinkOptions {
+  std::vector<int> excluded = {};  // world ranks that are left out though they live; they take no part
+  std::string name = {};           // of the smaller group; otherwise one that all members make alike
+  GroupOptions group = {};
+};
+
 class World : public std::enable_shared_from_this<World> {
  public:
   static Result<std::shared_ptr<World>> join(WorldOptions options);
@@ -86,11 +92,13 @@ class World : public std::enable_shared_from_this<World> {
   const PlannerRules& planner_rules() const { return rules_; }
   Ways ways() const { return {streams_, sockets_.get()}; }
   const Hosts& hosts() const { return request_.hosts; }
+  const Neighbour& neighbour(int rank) const { return joined_.neighbours[static_cast<size_t>(rank)]; }
   Remotes* remotes() const { return remotes_.get(); }  // null: all ranks are on this host
 
   std::shared_ptr<Group> world_group() const { return world_group_; }
   // Called by the members; `ranks` are in the order that gives group ranks. Waits until all of them have come.
   Result<std::shared_ptr<Group>> create_group(const std::string& name, const std::vector<int>& ranks, const GroupOptions& options = {});
+  Result<std::shared_ptr<Group>> shrink_group(Group& group, const ShrinkOptions& options);  // called by those members who are left
   std::shared_ptr<Group> find_group(const std::string& name) const;  // null: there is none
   Status destroy_group(const std::string& name);
   Status check_members(const std::string& name, const std::vector<int>& ranks) const;  // ok, or why there can be no such group
@@ -102,7 +110,10 @@ class World : public std::enable_shared_from_this<World> {
   void say_exiting(int status);  // the process is about to exit without leaving
   void say_last_words(const std::string& why);  // why it is about to end: others hear it with the news that this rank is gone
   std::string last_words(int rank) const;       // " after ValueError: a bad batch", or nothing
-  void leave();  // ends membership in all groups; calls after it are StateErrors
+  Seat seat_of(int rank) const;  // without its addresses
+  // Where ranks are on several machines: the digest of all seats, and this rank's own. Otherwise nothing.
+  std::optional<std::pair<std::string, Seat>> place_between_machines() const;
+  void leave(const Deadline& by = {});  // ends membership in all groups; calls after it are StateErrors
   std::string how_lost(int rank) const;  // "" while it lives
   bool has_ended(int rank) const;        // whether its process has, also where the control thread has not come to it yet
   bool is_in_doubt(int rank) const;      // on another host, and nothing more comes from it: soon how_lost() says what became of it
@@ -199,6 +210,7 @@ class World : public std::enable_shared_from_this<World> {
   std::vector<std::shared_ptr<Group>> retired_;  // left by us, not yet by everybody
   std::vector<GroupParts> failed_;               // tries in vain whose lanes others may still know
   std::map<std::pair<std::string, std::vector<int>>, int> times_made_;  // how often these members made this name
+  std::string met_as_;                           // the digest of all seats, where ranks are on several machines
   std::vector<std::string> lost_;                // by rank: how it was lost
   std::set<int> silent_hosts_;
   std::deque<Remotes::Heard> early_;             // notices about groups that are being made here

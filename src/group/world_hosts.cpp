@@ -31,7 +31,6 @@ bool World::is_watcher() const {
 }
 
 void World::look_after_hosts() {
-  head().beat_ns.store(now_ns(), std::memory_order_relaxed);
   const int words = (hosts().count() + 63) / 64;
   for (int mate : hosts().ranks_on(hosts().of(rank()))) {
     if (mate == rank()) continue;

@@ -75,7 +75,8 @@ void World::heard(int from, const Notice& notice) {
     case NoticeHead::Kind::announced:
     case NoticeHead::Kind::fault:
     case NoticeHead::Kind::left:
-    case NoticeHead::Kind::ended: return heard_of_group(from, notice);
+    case NoticeHead::Kind::ended:
+    case NoticeHead::Kind::ballots: return heard_of_group(from, notice);
     case NoticeHead::Kind::goodbye: return member_lost(from, legible(notice.text()));
     case NoticeHead::Kind::last_words: return write_note(joined_.neighbours[static_cast<size_t>(from)].head().last_words, legible(notice.text()));
     case NoticeHead::Kind::silent: return host_silent(hosts().of(notice.head.rank), from);

@@ -47,15 +47,36 @@ Status unable(const JoinMessage& message, const PeerIdentity& who) {
   return {said.code(), fmt::format("rank {} ({}) cannot join: {}", message.rank, who.process(), said.message())};
 }
 
+Status cannot_join(const JoinRequest& request, const Status& why) {
+  return {why.code(), fmt::format("rank {} (pid {}) cannot join: {}", request.rank, getpid(), why.message()), request.rank};
+}
+
 // Its last word may say why.
 Status went_away(const Guest& guest) {
   if (auto last = receive(guest.socket); last.ok() && last->message.kind == JoinKind::unable) return unable(last->message, guest.who);
   return {ErrorCode::init, fmt::format("rank {} ({}) went away while joining", guest.hello->rank, guest.who.process())};
 }
 
-Status not_all_came(const JoinRequest& request, const std::vector<int>& missing) {
-  return {ErrorCode::init, fmt::format("{} of {} ranks joined job \"{}\"; missing: {}. Were they started, with the same job and world size?{}",
-                                       request.size - static_cast<int>(missing.size()), request.size, request.job, fmt::join(missing, ", "), request.hint)};
+Missing who_is_missing(const Seats& seats, const Gone& gone) {
+  Missing missing;
+  for (size_t index = 1; index < seats.size(); ++index) {
+    const auto rank = static_cast<int>(index);
+    const auto process = gone.find(rank);
+    if (process != gone.end()) missing.add(rank, fmt::format("rank {} ({}) came and has ended", rank, process->second));
+    else if (!seats[index]) missing.numbers.push_back(rank);
+  }
+  return missing;
+}
+
+// Of many that are gone a few are named, so that the rest is not cut off where the error is handed on.
+Status not_all_came(const JoinRequest& request, const Missing& missing) {
+  constexpr size_t most_named = 4;
+  std::string gone;
+  for (size_t index = 0; index < std::min(missing.gone.size(), most_named); ++index) gone += "; " + missing.gone[index];
+  if (missing.gone.size() > most_named) gone += fmt::format("; and {} more came and are gone", missing.gone.size() - most_named);
+  const bool all_came = missing.numbers.size() == missing.gone.size();
+  return {ErrorCode::init, fmt::format("{} of {} ranks joined job \"{}\"; missing: {}{}.{}{}", request.size - static_cast<int>(missing.numbers.size()), request.size, request.job,
+                                       fmt::join(missing.numbers, ", "), gone, all_came ? "" : " Were they started, with the same job and world size?", request.hint)};
 }
 
 void tell_guests(const Guests& guests, const JoinMessage& outcome, const Deadline& deadline) {
@@ -81,6 +102,13 @@ Result<std::optional<JoinMessage>> word_of(Guest& guest) {
 Status not_all_went_on(const JoinRequest& request, const std::vector<int>& unready) {
   return {ErrorCode::init, fmt::format("all {} ranks of job \"{}\" met, but these did not go on in time: {}. Are they stopped?", request.size, request.job,
                                        fmt::join(unready, ", "))};
+}
+
+Status not_all_ready(const JoinRequest& request, const Seats& seats) {
+  std::vector<int> ranks;
+  for (const Guest* guest : seats)
+    if (guest && !guest->ready) ranks.push_back(guest->hello->rank);
+  return not_all_went_on(request, ranks);
 }
 
 Status store_has_not_answered(const JoinRequest& request) {

@@ -33,16 +33,16 @@ class Host {
     try {
       meet_agents();
       if (machines_) status = machines_->roster().started();
-      if (!status.ok()) status = cannot_join(status);
+      if (!status.ok()) status = cannot_join(request_, status);
       if (status.ok() && machines_) machines_->claim(hello_);
       if (status.ok()) status = collect();
       if (status.ok() && turn_ == HostTurn::done) status = introduce();
       if (status.ok() && turn_ == HostTurn::done) status = until_ready();
     } catch (const std::bad_alloc&) {
-      status = cannot_join(out_of_memory());
+      status = cannot_join(request_, out_of_memory());
     }
     const bool by_store = machines_ && !machines_->roster().state().ok();  // where whoever comes later will find the same
-    if (machines_ && !status.ok() && !by_store) machines_->roster().give_up(status);
+    if (machines_ && !status.ok() && !by_store) machines_->roster().give_up(status, ranks_here());
     tell_outcome(status);
     if (!status.ok() && !by_store) tell_latecomers(status);
     if (!status.ok()) return status;
@@ -56,9 +56,9 @@ class Host {
   bool decline(const Status& why) {
     HostTurn turn = HostTurn::done;
     if (!open(turn).ok() || turn == HostTurn::visit) return false;
-    const Status told = cannot_join(why);
+    const Status told = cannot_join(request_, why);
     meet_agents();
-    if (machines_) machines_->roster().give_up(told);
+    if (machines_) machines_->roster().give_up(told, ranks_here());
     if (machines_) machines_->roster().await_told(Deadline::in_seconds(patience_with_store_s));  // first: guests may take the last descriptor
     tell_outcome(told);
     tell_latecomers(told);
@@ -66,11 +66,6 @@ class Host {
   }
 
  private:
-  // What keeps this rank itself from joining, as the others are told.
-  Status cannot_join(const Status& why) const {
-    return {why.code(), fmt::format("rank {} (pid {}) cannot join: {}", request_.rank, getpid(), why.message()), request_.rank};
-  }
-
   // A name that is taken and refuses connections belongs to a world that was left: a forked child of its rank 0 has not yet
   // come to close its copy.
   Status open(HostTurn& turn) {
@@ -135,7 +130,7 @@ class Host {
 
   // One round of the roster, while guests are heard.
   Status until_entered(const std::string& round, int count) {
-    machines_->roster().await(round, count);
+    machines_->roster().await(round_ = round, count);
     while (!machines_->roster().entries()) RETURN_IF_ERROR(wait_once([this](Guest& guest) { return hear_address(guest); }));
     return Status::success();
   }
@@ -152,9 +147,9 @@ class Host {
       RETURN_IF_ERROR(machines_->read_seats());
       if (agreed != machines_->digest()) return machines_->complete_without_us();
     }
-    if (Status enough = require_connections(request_, machines_->elsewhere(), /*is_agent=*/true); !enough.ok()) return cannot_join(enough);
+    if (Status enough = require_connections(request_, machines_->elsewhere(), /*is_agent=*/true); !enough.ok()) return cannot_join(request_, enough);
     auto sockets = request_.listen(agreed);
-    if (!sockets.ok()) return cannot_join(sockets.status());
+    if (!sockets.ok()) return cannot_join(request_, sockets.status());
     sockets_ = *sockets;
     hello_.say_addresses(text_of(sockets_->published()));
     machines_->enter_address(hello_);
@@ -185,8 +180,8 @@ class Host {
   Status until_store_ends() {
     machines_->roster().await("the end", 1);
     while (machines_->roster().state().ok() && seated() < request_.size) {
-      if (warns_.passed()) warn_of(machines_->complete_without_us());
-      if (request_.deadline.passed()) return machines_->complete_without_us();
+      if (warns_.passed()) warn_of(machines_->store_is_old());
+      if (request_.deadline.passed()) return machines_->store_is_old();
       RETURN_IF_ERROR(listen_once([this](Guest& guest) { return seat(guest); }));
     }
     if (seated() == request_.size) machines_->all_are_here();
@@ -204,18 +199,17 @@ class Host {
     return Status::success();
   }
 
+  std::vector<int> ranks_here() const {
+    std::vector<int> ranks = {request_.rank};
+    for (const Guest* guest : seats_)
+      if (guest) ranks.push_back(guest->hello->rank);
+    if (unable_ >= 0 && unable_ < request_.size) ranks.push_back(unable_);
+    return ranks;
+  }
+
   int seated() const { return 1 + static_cast<int>(std::ranges::count_if(seats_, [](const Guest* guest) { return guest != nullptr; })); }
 
-  Status missing() const {
-    if (machines_) {
-      const std::optional<std::vector<int>> ranks = machines_->roster().missing();
-      return ranks ? not_all_came(request_, *ranks) : store_has_not_answered(request_);
-    }
-    std::vector<int> ranks;
-    for (int rank = 1; rank < request_.size; ++rank)
-      if (!seats_[static_cast<size_t>(rank)]) ranks.push_back(rank);
-    return not_all_came(request_, ranks);
-  }
+  Status missing() const { return machines_ ? machines_->late(round_) : not_all_came(request_, who_is_missing(seats_, gone_)); }
 
   // Waits for a visitor or a word from a guest, and handles whatever came: guests first, so that they are heard whoever knocks.
   template <typename Handle>
@@ -246,11 +240,12 @@ class Host {
   Status seat(Guest& guest) {
     auto received = receive(guest.socket);
     if (!received.ok()) {
-      if (guest.hello) seats_[static_cast<size_t>(guest.hello->rank)] = nullptr;
+      if (guest.hello) lose(guest);
       guest.socket.reset();
       return received.status().code() == ErrorCode::resource ? received.status() : Status::success();
     }
     const JoinMessage& hello = received->message;
+    if (hello.kind == JoinKind::unable) unable_ = hello.rank;
     if (hello.kind == JoinKind::unable) return unable(hello, guest.who);
     if (hello.kind != JoinKind::hello || received->descriptors.size() != 2) {
       if (!guest.hello) guest.socket.reset();
@@ -261,8 +256,17 @@ class Host {
     guest.arena = std::move(received->descriptors[0]);
     guest.life = std::move(received->descriptors[1]);
     seats_[static_cast<size_t>(hello.rank)] = &guest;
+    gone_.erase(hello.rank);
     if (machines_ && turn_ == HostTurn::done) machines_->claim(hello);
     return Status::success();
+  }
+
+  // Who ends in silence may be started again.
+  void lose(const Guest& guest) {
+    const int rank = guest.hello->rank;
+    seats_[static_cast<size_t>(rank)] = nullptr;
+    gone_[rank] = guest.who.process();
+    if (machines_ && turn_ == HostTurn::done) machines_->roster().withdraw(rank);
   }
 
   Status check(const JoinMessage& hello, const PeerIdentity& who) const {
@@ -320,7 +324,7 @@ class Host {
     const Status sent = send(to.socket, message, descriptors, request_.deadline);
     if (sent.code() == ErrorCode::peer_lost) return went_away(to);
     if (sent.code() == ErrorCode::revoked) return interrupted_while_joining(request_);
-    if (sent.code() == ErrorCode::timeout) return unready();
+    if (sent.code() == ErrorCode::timeout) return not_all_ready(request_, seats_);
     return sent;
   }
 
@@ -329,7 +333,7 @@ class Host {
     int ready = 1;
     const int all = seated();
     while (ready < all) {
-      if (request_.deadline.passed()) return unready();
+      if (request_.deadline.passed()) return not_all_ready(request_, seats_);
       RETURN_IF_ERROR(listen_once([&](Guest& guest) -> Status {
         auto word = word_of(guest);
         if (!word.ok() || !*word) return word.status();
@@ -344,13 +348,6 @@ class Host {
     return until_entered("ready", machines_->count());
   }
 
-  Status unready() const {
-    std::vector<int> ranks;
-    for (const Guest* guest : seats_)
-      if (guest && !guest->ready) ranks.push_back(guest->hello->rank);
-    return not_all_went_on(request_, ranks);
-  }
-
   void tell_outcome(const Status& status) {
     if (!status.ok()) welcome();  // whoever is at the door hears it too
     JoinMessage message = hello_;
@@ -358,13 +355,13 @@ class Host {
     message.code = static_cast<uint32_t>(status.code());
     message.flag = joined_.global_barrier;
     message.say(status.message());
-    tell_guests(guests_, message, Deadline::in_seconds(patience_with_latecomers_s));
+    tell_guests(guests_, message, earlier(Deadline::in_seconds(patience_with_latecomers_s), request_.deadline.later_by(joining_overtime_s)));
   }
 
   // Ranks are not started at the same instant. Who comes when joining has failed already is told why, too, for as long as it
   // takes until all have heard it, or a second.
   void tell_latecomers(const Status& status) {
-    const Deadline deadline{std::min(request_.deadline.at_ns, Deadline::in_seconds(patience_with_latecomers_s).at_ns)};
+    const Deadline deadline = earlier(request_.deadline, Deadline::in_seconds(patience_with_latecomers_s));
     auto told = static_cast<int>(guests_.size());
     while (told < request_.size - 1 && wait_readable(door_.number(), deadline) == Readable::yes) {
       guests_.clear();
@@ -382,10 +379,13 @@ class Host {
   Door door_;
   Deadline resting_{0};  // until then the door is not looked at
   Guests guests_;
-  std::vector<Guest*> seats_;  // by rank; null for rank 0 and for those who have not come
+  Seats seats_;
+  Gone gone_;
+  std::string round_ = "seats";      // that is awaited, where there is a store
   Joined joined_;
   std::unique_ptr<Machines> machines_;  // where there is a store
   HostTurn turn_ = HostTurn::done;
+  int unable_ = -1;  // the rank of a guest that said why it cannot join
   Sockets* sockets_ = nullptr;          // where there are several machines
 };
 

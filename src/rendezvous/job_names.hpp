@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 #include <string>
 
 #include "base/descriptor.hpp"
@@ -33,6 +34,7 @@ struct StoreMeeting {
   int rank = 0;
   int size = 1;
   double timeout_s = 300;
+  std::string added = {};  // to the world's name, by the program
 };
 
 struct StoreJob {
@@ -40,11 +42,17 @@ struct StoreJob {
   int64_t generation = 0;  // the how-manieth world of this store it is
 };
 
+// Under which the ranks that have this name meet.
+std::string meeting_prefix(const std::string& job);
+
 // Rank 0 draws the name, the others wait for it: InitError when it does not come. The next world of the same store has
 // another one, provided that every rank counts those it has joined.
-Result<StoreJob> job_in_store(distributed::Store& store, const StoreMeeting& meeting);
-Status count_joined(distributed::Store& store, const StoreMeeting& meeting, const StoreJob& job);
+//
+// A name under which somebody gave up is of no use. Rank 0 draws another; the others wait for that, or hear why when they see rank 0 take the name back. A rank that comes
+// later cannot know whether it is late for the attempt that failed or early for the next, so it waits, and hears at its deadline what became of the one before.
+Result<StoreJob> job_in_store(distributed::Store& store, const StoreMeeting& meeting, const std::stop_token& stop = {});
+Status count_joined(distributed::Store& store, const StoreMeeting& meeting, const StoreJob& job, const std::string& running);  // what to leave of the world: a RunningWorld, or nothing
 // After joining in vain, by rank 0: what was entered under that name is of no use to who tries again.
-void take_name_back(distributed::Store& store, const StoreMeeting& meeting, const StoreJob& job);
+void take_name_back(distributed::Store& store, const StoreMeeting& meeting, const StoreJob& job, const Status& why);
 
 }  // namespace unisono

@@ -24,8 +24,6 @@
 namespace unisono {
 namespace {
 
-constexpr double patience_with_host_s = 1;  // past our own deadline, since only rank 0 can say who is missing
-
 Status squatted(const PeerIdentity& who, const JoinRequest& request) {
   return {ErrorCode::auth, fmt::format("the meeting place of job \"{}\" is held by another user's process (uid {}, {}); "
                                        "end it or choose another UNISONO_JOB", request.job, who.uid, who.process())};
@@ -37,7 +35,7 @@ std::string host_of(const JoinRequest& request) {
 }
 
 // An agent that is there no more, or not yet, is not waited for: this rank may become it.
-Result<Descriptor> find_host(const JoinRequest& request, bool met_before) {
+Result<Descriptor> find_host(const JoinRequest& request, const std::string& met_before) {
   constexpr int most_visits_to_an_agent = 50;
   InterruptWatch interrupts;
   for (int attempt = 0; !request.deadline.passed(); ++attempt) {
@@ -53,15 +51,14 @@ Result<Descriptor> find_host(const JoinRequest& request, bool met_before) {
     }
     rest(attempt);
   }
-  return Status(ErrorCode::init, fmt::format("rank {} of {} waited for {}, which {}{}", request.rank, request.size,
-                                             host_of(request), met_before ? "was there, went away without a word, and has not come back; did it die?"
-                                                                     : "has not appeared on this machine; was it started?", request.hint));
+  const std::string what = met_before.empty() ? "has not appeared on this machine; was it started?"
+                                              : fmt::format("was there ({}), went away without a word, and has not come back; did it die?", met_before);
+  return Status(ErrorCode::init, fmt::format("rank {} of {} waited for {}, which {}{}", request.rank, request.size, host_of(request), what, request.hint));
 }
 
+// Past our own deadline, since only rank 0 can say who is missing.
 Result<JoinReceived> next_message(const Descriptor& host, const JoinRequest& request) {
-  Deadline deadline = request.deadline;
-  if (deadline.at_ns != never_ns) deadline.at_ns += static_cast<int64_t>(patience_with_host_s * 1e9);
-  const Readable readable = wait_readable(host.number(), deadline);
+  const Readable readable = wait_readable(host.number(), request.deadline.later_by(joining_overtime_s));
   if (readable == Readable::interrupted) return interrupted_while_joining(request);
   if (readable == Readable::late)
     return Status(ErrorCode::init, fmt::format("rank {} of {} met {}, but not everybody came in time", request.rank, request.size, host_of(request)));
@@ -142,13 +139,20 @@ JoinMessage unable(const JoinRequest& request, const Status& why) {
   return message;
 }
 
-// One visit to rank 0: everybody's arena, or the reason why not. `again` says whether it is a further one, and is set when it
-// asked us to come back later.
-Result<Joined> visit_host(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine, bool& again) {
-  auto host = find_host(request, std::exchange(again, false));
+// Visits to rank 0, of which the last decides.
+struct Visits {
+  bool again = false;  // it asked us to come back later, or went away without a word
+  std::string met;     // the process that was there
+};
+
+// One visit to rank 0: everybody's arena, or the reason why not.
+Result<Joined> visit_host(const JoinRequest& request, const JoinMessage& hello, std::span<const int> mine, Visits& visits) {
+  bool& again = visits.again;
+  auto host = find_host(request, std::exchange(again, false) ? visits.met : "");
   again = request.store && hung_up(host.status());
   if (again) return Joined();
   if (!host.ok()) return host.status();
+  if (auto who = identity_of(*host); who.ok()) visits.met = who->process();
   Joined joined;
   RETURN_IF_ERROR(tell_host(*host, request, hello, mine));
   FAULT_POINT("join_said_hello");
@@ -193,13 +197,13 @@ Result<Joined> meet(const JoinRequest& request, const Arena& arena) {
   hello.hosts = request.hosts.one() ? 0 : hash_text(request.hosts.text());  // 2,2 and 2x2 are the same
   hello.say(request.hosts_text);
   const int mine[] = {arena.descriptor(), reading.number()};
-  bool again = false;
+  Visits visits;
   for (int attempt = 0;; ++attempt) {
     HostTurn turn = request.rank == 0 || request.store ? HostTurn::done : HostTurn::visit;
     auto joined = turn == HostTurn::visit ? Result<Joined>(Joined()) : host_world(request, hello, mine, turn);
-    if (turn == HostTurn::visit) joined = visit_host(request, hello, mine, again);
-    else again = false;  // what the visit before this one came to
-    if (again || turn == HostTurn::again) {
+    if (turn == HostTurn::visit) joined = visit_host(request, hello, mine, visits);
+    else visits.again = false;  // what the visit before this one came to
+    if (visits.again || turn == HostTurn::again) {
       rest(attempt);
       continue;
     }
@@ -291,7 +295,7 @@ Status decline(const JoinRequest& request, const Status& why) {
   const bool hosts = request.size > 1 && (request.rank == 0 || request.store);
   const bool has_told = hosts && host_declines(briefly, why);
   if (has_told || (request.rank == 0 && !request.store)) return why;
-  if (auto host = find_host(briefly, false); host.ok()) mention(*host, unable(request, why));
+  if (auto host = find_host(briefly, ""); host.ok()) mention(*host, unable(request, why));
   return why;
 }
 

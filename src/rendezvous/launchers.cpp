@@ -58,9 +58,12 @@ std::string_view text(const Sight& sight, std::string_view name) { return text_o
 
 Result<std::string> no_name(std::string_view reason) { return Status(ErrorCode::init, std::string(reason)); }
 
+// Each agent, one for each machine, counts restarts for itself, and only those that its own ranks caused: if a rank of another machine dies, it may count
+// none. So several agents may give different counts to the ranks of one attempt. With one agent the count keeps an attempt apart from what is left of the last.
 Result<std::string> job_of_torchrun(const Sight& sight, const LaunchInfo& info) {
-  return fmt::format("torchrun {} restart {} at {}", text(sight, "TORCHELASTIC_RUN_ID"),
-                     text(sight, "TORCHELASTIC_RESTART_COUNT"), info.meeting_point);
+  const bool has_one_agent = integer(text(sight, "GROUP_WORLD_SIZE")).value_or(1) == 1;
+  const std::string restart = has_one_agent ? fmt::format(" restart {}", text(sight, "TORCHELASTIC_RESTART_COUNT")) : "";
+  return fmt::format("torchrun {}{} at {}", text(sight, "TORCHELASTIC_RUN_ID"), restart, info.meeting_point);
 }
 
 Result<std::string> job_of_meeting_point(const Sight&, const LaunchInfo& info) {

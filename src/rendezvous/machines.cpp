@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "rendezvous/guest.hpp"
 #include "trust/digest.hpp"
 
 namespace unisono {
@@ -108,6 +109,26 @@ Status Machines::complete_without_us() const {
   if (names_one) return two_claim(there->rank, process_here_(there->rank), *there);
   return {ErrorCode::init, fmt::format("job \"{}\" is already running with {} ranks, and {} is none of them; wait for it to end or choose another UNISONO_JOB",
                                        request_.job, request_.size, us())};
+}
+
+Status Machines::store_is_old() const {
+  const Status failure = roster_->failure();
+  if (failure.ok()) return complete_without_us();
+  return {ErrorCode::init, fmt::format("rank 0 of job \"{}\" has not come again since all heard that {}", request_.job, failure.message())};
+}
+
+// Ranks have entries of their own up to "addresses", machines from then on; an agent answers for its machine.
+Status Machines::late(const std::string& round) const {
+  const std::optional<Missing> missing = roster_->missing();
+  if (!missing || round == "complete") return store_has_not_answered(request_);
+  if (round == "seats") return not_all_came(request_, *missing);
+  if (round == "addresses") return not_all_went_on(request_, missing->numbers);
+  std::vector<int> agents;
+  for (int rank = 0; rank < request_.size; ++rank) {
+    const std::optional<Seat>& seat = elsewhere_[static_cast<size_t>(rank)];
+    if (seat && seat->agent == rank && std::ranges::find(missing->numbers, number_of(rank)) != missing->numbers.end()) agents.push_back(rank);
+  }
+  return not_all_went_on(request_, agents);
 }
 
 void Machines::all_are_here() {

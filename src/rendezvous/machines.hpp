@@ -33,6 +33,8 @@ class Machines {
   Status read_addresses();  // likewise; they are of the same processes
   Status check_dispute();   // whether an agent elsewhere has claimed a rank that is here
   Status complete_without_us() const;  // the world was made with another process in the place of a rank here
+  Status store_is_old() const;                  // it is still that of the world before, or of an attempt that failed
+  Status late(const std::string& round) const;  // the deadline has passed while that round was awaited
 
   Roster& roster() { return *roster_; }
   std::shared_ptr<Roster> shared_roster() { return roster_; }

@@ -4,7 +4,8 @@
 //   Entries are written in rounds, each under numbers of its own: the seats of ranks; then one digest of all seats, by which the agents agree on
 //   them; then, where they are on several machines, where each rank listens; then which machines reach which; then which are ready. A round is over when all of its
 //   entries are there. Whoever gives up says so instead. Whoever finds its rank claimed by another machine says that, too, and claims it all
-//   the same: the other may be dead, and if it lives it will object.
+//   the same: the other may be dead, and if it lives it will object. An agent whose rank ends while others are still awaited says so in that rank's seat, which
+//   is then free.
 //
 // What others wrote is not believed further than it has to be: entries are short, are checked before use, and name nothing but addresses; who answers
 // there has to prove that it has the job's secret.
@@ -55,6 +56,16 @@ struct Seat {
   bool is_same(const Seat& other) const { return rank == other.rank && pid == other.pid && probe == other.probe && machine == other.machine; }
   static std::optional<Seat> parse(std::string_view text);            // nothing but what text() writes
   static std::optional<std::string> version_of(std::string_view text);  // of the library that wrote it, whatever else it wrote
+  std::string ended_text() const;                                       // in the same place, when that process has ended before all had come
+  static std::optional<Seat> parse_ended(std::string_view text);        // nothing but what that writes
+};
+
+// Who has not come, or came and is gone; a value.
+struct Missing {
+  std::vector<int> numbers = {};       // of entries, in order
+  std::vector<std::string> gone = {};  // of those that came, a clause for each: "rank 2 (pid 12 on two) came and has ended"
+
+  void add(int number, std::string how);
 };
 
 // The keys of a meeting: a round of it, and the number of an entry there.
@@ -63,7 +74,8 @@ std::string meeting_key(std::string_view prefix, std::string_view round, int num
 // Why ranks cannot meet whose store is lost.
 Status meeting_store_lost(const Status& why);
 
-// As give_up() wrote it, or whoever else did.
+// What give_up() writes, and what it means, whoever wrote it.
+std::string text_of_reason(const Status& why);
 Status reason_to_give_up(std::string_view text);
 
 std::string name_of_this_machine();  // as its kernel has it
@@ -72,24 +84,27 @@ class Roster {
  public:
   Roster(MeetingStore store, const Deadline& deadline, int rank);
   Roster(const Roster&) = delete;
-  ~Roster();  // waits a second for what is being said, and leaves behind a store that does not answer
+  ~Roster();  // waits a second for what is being said, but not long beyond the deadline, and leaves behind a store that does not answer
 
   Status started() const { return no_thread_; }  // else it can only give up
   void claim(int rank, std::string seat);
+  void withdraw(int rank);  // that was claimed: its process has ended, and another may take its place
   void propose(std::string digest);
   void enter(const std::string& round, int number, std::string text);
   void await(const std::string& round, int count);  // all of its entries; one round at a time
-  void give_up(const Status& why);                  // for everybody
+  // For everybody; the ranks of this machine have heard it. In a store that rank 0 serves it is heard once: who has heard it and comes again waits for the next store.
+  void give_up(const Status& why, const std::vector<int>& here);
   void await_told(const Deadline& deadline);        // until that stands in the store, if it can be reached
   void finish(bool also_what_is_nobodys);           // everybody has read everything: this agent's entries go
   std::optional<std::vector<std::string>> entries();  // of the round that is awaited, once all are there
   Status state();                                     // why it cannot be: another gave up, or the store is lost
-  bool is_over();                                     // the store is that of a world which was complete before this agent came
+  bool is_over();                                     // the store is that of a world which was complete before this agent came, or of an attempt whose failure it has heard of
+  Status failure();                                   // that one
   bool is_running();                                  // and which the agent's own rank is in: taken() is its seat
   std::string taken();                                // a seat that stood where this agent claimed one; empty: none
   std::string take_dispute();                         // the seat of an agent that found its rank taken, once
   void ask_who_is_missing();                          // once, for who waits long; shortly before the deadline it is asked anyhow
-  std::optional<std::vector<int>> missing();          // numbers of entries that were not there then
+  std::optional<Missing> missing();                   // what came of it, of the round that is awaited
   int descriptor() const;                             // readable once any of them is there
 
  private:

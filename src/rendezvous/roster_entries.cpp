@@ -13,6 +13,7 @@ namespace unisono {
 namespace {
 
 constexpr size_t most_version_bytes = 15, most_host_bytes = 64;
+constexpr std::string_view ended_word = " ended";
 
 // The next number of the text, which it is taken from.
 template <typename T>
@@ -62,6 +63,25 @@ std::optional<Seat> Seat::parse(std::string_view text) {
                       seat.addresses.find(' ') == std::string::npos && seat.text() == text;
   return can_be ? std::optional(seat) : std::nullopt;
 }
+
+// The version comes first, as in every seat.
+std::string Seat::ended_text() const {
+  std::string all = text();
+  return all.insert(all.find(' '), ended_word);
+}
+
+std::optional<Seat> Seat::parse_ended(std::string_view text) {
+  const size_t at = text.find(' ');
+  if (text.size() > most_entry_bytes || at == text.npos || !text.substr(at).starts_with(ended_word)) return std::nullopt;
+  return parse(std::string(text.substr(0, at)).append(text.substr(at + ended_word.size())));
+}
+
+void Missing::add(int number, std::string how) {
+  numbers.insert(std::ranges::lower_bound(numbers, number), number);
+  gone.push_back(std::move(how));
+}
+
+std::string text_of_reason(const Status& why) { return fmt::format("{} {}", static_cast<int>(why.code()), why.message()).substr(0, most_entry_bytes); }
 
 Status reason_to_give_up(std::string_view text) {
   int code = 0;

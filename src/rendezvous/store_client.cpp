@@ -23,8 +23,6 @@ constexpr double grace_s = 0.3;        // for an answer that the server sends at
 constexpr size_t most_idle = 4;
 constexpr int first_rest_ms = 10, longest_rest_ms = 500;
 
-Deadline earlier(const Deadline& one, const Deadline& other) { return {std::min(one.at_ns, other.at_ns)}; }
-
 // Between half of it and all of it, so that many who were refused together do not come again together.
 int with_jitter(int milliseconds) {
   uint32_t random = 0;

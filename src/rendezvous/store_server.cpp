@@ -124,6 +124,7 @@ struct StoreServer::Hall : StoreSessions {
   static bool somebody_waits(const Door& door);
   bool make_room();
   void say_refused(const StoreSession& session, const Status& why);
+  void note_presence(int rank, bool is_there);
 
   StoreServerOptions options;
   Address address;
@@ -269,6 +270,7 @@ bool StoreServer::Hall::make_room() {
 void StoreServer::Hall::known(StoreSession& session, const StoreHello& hello) {
   strangers.remove(&session);
   if (is_resting) rest.cancel();
+  note_presence(hello.rank, true);
   const std::lock_guard lock(mutex);
   present[session.id()] = hello.rank;
   users += hello.is_new_user;
@@ -285,9 +287,26 @@ void StoreServer::Hall::ended(StoreSession& session, const Status& why) {
   session.close();
   if (is_resting) rest.cancel();
   say_refused(session, why);
-  const std::lock_guard lock(mutex);
-  present.erase(session.id());
-  came.notify_all();
+  std::optional<int> left;  // by its last connection
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto one = present.find(session.id()); one != present.end()) {
+      left = one->second;
+      present.erase(one);
+    }
+    if (left && std::ranges::any_of(present, [&](const auto& other) { return other.second == *left; })) left.reset();
+    came.notify_all();
+  }
+  if (left) note_presence(*left, false);
+}
+
+// Others ask for it, and nobody waits for it.
+void StoreServer::Hall::note_presence(int rank, bool is_there) {
+  using distributed::StoreRequest;
+  if (options.away_prefix.empty() || rank < 0) return;
+  const auto kind = is_there ? StoreRequest::Kind::delete_key : StoreRequest::Kind::set;
+  static_cast<void>(table.perform({{.kind = kind, .key = options.away_prefix + std::to_string(rank), .value = "yes"}}).ok());
+  changed();
 }
 
 void StoreServer::Hall::say_refused(const StoreSession& session, const Status& why) {

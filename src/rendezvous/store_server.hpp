@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
@@ -24,6 +25,7 @@ struct StoreServerOptions {
   StoreCaps caps = {};
   double stranger_s = 5;
   size_t queued_bytes = 64_MiB;  // of answers that a client does not take
+  std::string away_prefix = {};  // where ranks meet: a key that begins so, and ends with the number of a rank, is there while that rank was connected and is not any more
 };
 
 class StoreServer {

@@ -66,7 +66,7 @@ Result<std::unique_ptr<distributed::TCPStore::Parts>> TcpStoreMaker::parts(const
   parts->port = request.port;
   if (request.options.is_master) {
     std::ranges::copy(request.also_at, std::back_inserter(*addresses));
-    auto server = StoreServer::start({*addresses, trust, log, request.caps, request.stranger_s, request.queued_bytes});
+    auto server = StoreServer::start({*addresses, trust, log, request.caps, request.stranger_s, request.queued_bytes, request.away_prefix});
     if (!server.ok()) return server.status();
     parts->server = std::move(*server);
     parts->port = parts->server->address().port();

@@ -21,6 +21,7 @@ struct TcpStoreRequest {
   StoreCaps caps = {};                      // of the master
   double stranger_s = 5;                    // likewise
   size_t queued_bytes = 64_MiB;             // likewise
+  std::string away_prefix = {};             // likewise: see StoreServerOptions
   std::stop_token stop = {};                // ends whatever the client waits for
 };
 

@@ -49,9 +49,9 @@ void Connecting::begin_next() {
   const int error = errno;
   attempt.stage = Stage::connects;
   attempt.silent_until = Deadline::in_seconds(patience_s_);
-  has_asked_ |= static_cast<bool>(attempt.socket);
   if (attempt.socket) return;
-  if (is_shortage(error)) state_ = {ErrorCode::resource, fmt::format("connecting ended with \"{}\"; raise the limit of open files (ulimit -n)", std::strerror(error))};
+  was_short_ = is_shortage(error);
+  if (was_short_) state_ = {ErrorCode::resource, fmt::format("connecting ended with \"{}\"; raise the limit of open files (ulimit -n)", std::strerror(error))};
   all_strangers_ = false;
   fail(attempt, error == EADDRNOTAVAIL ? "Cannot assign requested address; are all ports of net.ipv4.ip_local_port_range taken?" : std::strerror(error));
 }

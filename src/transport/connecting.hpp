@@ -29,7 +29,7 @@ class Connecting {
   Wire take();
   const Address& address() const { return attempts_[current_].to; }  // once it is open
   int64_t answered_ns() const { return answered_ns_; }               // when the last machine that answered did; 0: none has
-  bool has_asked() const { return has_asked_; }                      // something went out; otherwise it failed here
+  bool was_short() const { return was_short_; }                      // nobody was asked, for lack of descriptors or memory here
 
  private:
   enum class Stage { waits, connects, answers, failed };
@@ -62,7 +62,7 @@ class Connecting {
   size_t current_ = 0;        // that is spoken to
   std::unique_ptr<Opening> opening_;
   int64_t begun_to_speak_ns_ = 0, answered_ns_ = 0;
-  bool has_asked_ = false;
+  bool was_short_ = false;
   bool all_strangers_ = true;  // of those that failed, every one answered, and none had the secret
   Status state_;
 };

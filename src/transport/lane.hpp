@@ -5,6 +5,7 @@
 //   owner line      the owner writes; members read it when they first need tiles, or when something went wrong.
 //   trouble line    members write, by compare-and-swap or plain store; the owner polls it while it waits.
 //   group lines     used in the first member's lane only; all members write, by compare-and-swap.
+//   records         the owner writes: see shared_record.hpp.
 //   cells, slots    the owner writes entry (call % ring) before it stores that call's word with release; members read it
 //                   after they loaded that word with acquire. An entry is written again only ring calls later, and a
 //                   rank announces call k only when every member has announced k - ring + 1, which a member does only
@@ -77,14 +78,14 @@ struct LaneControl {
   Shown shown[max_ring];                               // written before the word of the call, like a cell
   std::atomic<uint32_t> leaving;                       // 1: the owner gives up what it has not finished, and its memory is its own again
   std::atomic<uint32_t> taken;                         // the last call in which the owner has read all that it needs of others
-  std::atomic<uint64_t> voices[2];                     // what the owner said last when asked to agree: number << 1 | its flag
+  std::atomic<uint64_t> votes[4];                      // the owner's: see group/ballot.hpp
   // trouble line
   alignas(line_bytes) std::atomic<uint64_t> abort;  // 0, or the first fault of the group: a copy of `fault` below
   // group lines
   alignas(line_bytes) std::atomic<uint64_t> verdicts[max_ring];  // call << 32 | one member << 16 | the other
   alignas(line_bytes) std::atomic<uint64_t> arrivals; // call << 32 | how many have arrived
   alignas(line_bytes) std::atomic<uint64_t> result;   // call << 32 | the member that combined
-  std::atomic<uint64_t> agreed[2];                    // what those who agreed came to: number << 1 | the flag
+  std::atomic<uint64_t> record;                       // which member's place holds the host's record: see shared_record.hpp
   std::atomic<uint64_t> fault;                        // 0, or the first fault: code << 56 | reporting member << 32 | the rank to blame
   std::atomic<uint32_t> released;                     // changes whenever those who sleep on it are to look again
   // text of the first fault that the owner reported
@@ -105,7 +106,9 @@ struct LaneLayout {
   int64_t slots_at() const { return cells_at() + ring * cell_bytes; }
   int64_t links_at() const { return slots_at() + ring * static_cast<int64_t>(sizeof(Slot)); }
   int64_t left_at() const { return links_at() + link_uses * members * static_cast<int64_t>(sizeof(uint64_t)); }
-  int64_t bytes() const { return left_at() + members * static_cast<int64_t>(sizeof(uint32_t)); }
+  int64_t records_at() const { return round_up(left_at() + members * static_cast<int64_t>(sizeof(uint32_t)), static_cast<int64_t>(sizeof(uint64_t))); }
+  int64_t record_words() const { return 11 + 5 * ((members + 63) / 64); }  // two places of so many, see shared_record.hpp
+  int64_t bytes() const { return records_at() + 2 * record_words() * static_cast<int64_t>(sizeof(uint64_t)); }
 };
 
 // What a lane says of each other member; anything but still_here means that it will not touch the lane again.
@@ -136,7 +139,7 @@ struct ArenaHead {
   std::atomic<uint32_t> sleepers;
   alignas(line_bytes) std::atomic<uint32_t> goodbye;  // 0, or how the owner left: see Goodbye
   std::atomic<int64_t> taking;  // bytes that the owner is about to take, while it does: see Arena::fill
-  alignas(line_bytes) std::atomic<int64_t> beat_ns;  // when the owner's control thread last looked, where ranks are on several hosts
+  alignas(line_bytes) std::atomic<int64_t> beat_ns;  // when the owner's control thread last looked around; it does so every second
   std::atomic<uint64_t> silent_hosts[silent_host_words];  // a bit for each host that the owner knows to be silent
   alignas(line_bytes) Note waiting;  // in which call the owner has been waiting for a while, or gave up; empty: in none
   alignas(line_bytes) Note last_words;  // why the owner's process is about to end, as far as it could say so

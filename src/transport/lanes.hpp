@@ -41,6 +41,7 @@ class Lanes {
   void start_mirrors(uint32_t last_call);       // as start_numbering() does for lanes
 
   int me() const { return me_; }
+  const LaneLayout& layout() const { return layout_; }
   int members() const { return layout_.members; }
   int ring() const { return layout_.ring; }
   const Neighbour& member(int index) const { return members_[static_cast<size_t>(index)]; }

@@ -50,6 +50,8 @@ bool is_same_but_sealed(SocketKey one, const SocketKey& other) {
   return one == other;
 }
 
+bool is_inquiry(const SocketKey& key) { return key.group == 0 && key.use == inquiry_use; }
+
 Status no_sockets(const char* what) { return {ErrorCode::resource, fmt::format("sockets: {}: {}", what, std::strerror(errno))}; }
 
 }  // namespace
@@ -196,7 +198,7 @@ bool Sockets::hear(Guest& guest, bool& opened) {
   if (!opening.state().ok() && !left_by_itself && choice_.trust) choice_.refused(fmt::format("a connection from {} was refused: {}", guest.from.host(), opening.state().message()));
   const bool is_trial = opened && opening.key().use == trial_use;
   if (is_trial) tried_by_.insert(opening.key().from);
-  if (is_trial) return false;  // it has shown what it was to show
+  if (is_trial || (opened && is_inquiry(opening.key()))) return false;  // it has shown what it was to show
   if (!opening.state().ok() || opened) return opened;
   arm(opening.number(), opening.wants_to_write() ? writable : readable);
   return !guest.open_by.passed() || !choice_.trust;
@@ -270,6 +272,7 @@ std::optional<std::pair<SocketKey, Wire>> Sockets::any_arrived(int32_t use) {
 Status Sockets::verdict_on(const SocketKey& key) const {
   if (key.token != token_)
     return {ErrorCode::init, fmt::format("rank {} looks for a run of this job that is over, or has not begun, on rank {}", key.from, key.to)};
+  if (is_inquiry(key) && !(is_there_ && is_there_(key.from))) return {ErrorCode::peer_lost, fmt::format("rank {} is not in this world any more", key.from)};
   if (key.group != 0 && !expected_.contains(key.group)) return {ErrorCode::peer_lost, fmt::format("that group is not on rank {} any more", key.to)};
   auto is_alike = [&](const Guest& guest) { return guest.opening.is_open() && is_same_but_sealed(guest.opening.key(), key); };
   if (std::ranges::count_if(guests_, is_alike) >= most_alike)
@@ -319,14 +322,16 @@ bool Sockets::look_after_left() {
 }
 
 // Nothing announces that the last byte was acknowledged. Strangers are not waited for.
-void Sockets::finish_left() {
+void Sockets::finish_left(const Deadline& by) {
   constexpr int look_again_ms = 1;
   {
     std::lock_guard lock(mutex_);
     guests_.clear();
     listens_again_ = {};
   }
-  while (look_after_left()) poll(nullptr, 0, look_again_ms);
+  while (look_after_left() && !by.passed()) poll(nullptr, 0, look_again_ms);
+  std::lock_guard lock(mutex_);
+  left_.clear();
 }
 
 void Sockets::arm(int socket, uint32_t events) const {

@@ -49,6 +49,7 @@ struct SocketChoice {
 
 inline constexpr int32_t trial_use = 3;  // of a connection that only proves that there is a way
 inline constexpr int32_t watch_use = 4;  // of one that shows that the other machine is there: see group/host_watch.hpp
+inline constexpr int32_t inquiry_use = 5;  // of one that only asks whether the rank that it comes from is in this world already: see rendezvous/running_world.hpp
 
 class Sockets {
  public:
@@ -71,6 +72,7 @@ class Sockets {
   int per_peer() const { return choice_.per_peer; }
   bool lacks_descriptors() const { return lacks_descriptors_; }  // for those who wait to be let in
   void know(uint64_t token) { token_ = token; }
+  void answer_inquiries(std::function<bool(int rank)> is_there) { is_there_ = std::move(is_there); }  // before anybody can ask; called where rang() is
   void expect(uint64_t group);  // from now on connections for it may come; always for group 0
   void forget(uint64_t group);  // none more, and those that came and that nobody fetched are closed
 
@@ -78,7 +80,7 @@ class Sockets {
   // two seconds: closed with unread bytes it would be reset, and what is still on its way lost. What hangs on it is closed after it.
   void leave(Descriptor socket, Descriptor after_it);
   bool look_after_left();  // now and then, and after strangers too; whether there are any
-  void finish_left();      // when nobody will look any more: waits for them; the destructor does
+  void finish_left(const Deadline& by = {});  // when nobody will look any more: waits for them, until then; the destructor does
 
   enum Event : uint32_t { readable = 1, writable = 2 };
   // Rings once. A socket is watched from the first time on that somebody is about to sleep for it, and not before: the kernel goes through the watch
@@ -123,6 +125,7 @@ class Sockets {
   Descriptor epoll_, others_, timer_;  // an eventfd: something came for somebody else; a timerfd
   int64_t wakes_at_ns_ = never_ns;
   uint64_t token_ = 0;
+  std::function<bool(int rank)> is_there_;
   std::mutex mutex_;
   std::list<Guest> guests_;
   std::list<Left> left_;

@@ -48,10 +48,10 @@ def run(*line, **options):
     return subprocess.CompletedProcess(line, process.returncode, stdout, stderr)
 
 
-def unisono_run(ranks, script, *arguments, hosts=""):
+def unisono_run(ranks, script, *arguments, hosts="", keep_going=False):
     """`unisono run -n ranks python script arguments`, perhaps on pretended hosts: every line has the rank in front."""
-    pretended = ("--pretend-hosts", hosts) if hosts else ()
-    return run(command(), "run", "-n", ranks, *pretended, sys.executable, script, *arguments)
+    options = [*(("--pretend-hosts", hosts) if hosts else ()), *(["--keep-going"] if keep_going else [])]
+    return run(command(), "run", "-n", ranks, *options, sys.executable, script, *arguments)
 
 
 def explain(done):

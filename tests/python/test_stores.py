@@ -266,4 +266,4 @@ def test_waiting_for_other_ranks_asks_seldom():
     theirs = PatientStore()
     with pytest.raises(unisono.InitError, match="missing: 1"):
         dist.init_process_group(store=theirs, rank=0, world_size=2, timeout=3)
-    assert theirs.calls + theirs.waits < 60  # the first second takes the most
+    assert theirs.calls + theirs.waits < 80  # the first second takes the most; then the machine gives a sign, and looks for those of others, once a second

@@ -7,6 +7,7 @@
 
 #include "base/legible.hpp"
 #include "engine/mail.hpp"
+#include "group/ballot_box.hpp"
 #include "schedule/builder.hpp"
 #include "tests/support/machine.hpp"
 #include "tests/support/run_member.hpp"
@@ -44,6 +45,17 @@ Notice random_notice(Dice& dice) {
     case NoticeHead::Kind::ended:
     case NoticeHead::Kind::silent: notice.head.rank = 1; break;
     case NoticeHead::Kind::last_words: notice.add_text("ValueError: a bad batch"); break;
+    case NoticeHead::Kind::ballots: {
+      notice.head.asks = static_cast<uint8_t>(dice.below(2));
+      HostRecord record(ranks_told);
+      record.version = static_cast<uint64_t>(dice.below(1000));
+      record.gone.add(dice.between(0, ranks_told - 1));
+      record[Topic::shrink].promised = static_cast<uint64_t>(dice.below(50));
+      std::vector<uint64_t> words = record.words();
+      for (int vote = 0; vote < static_cast<int>(vote_words) * dice.between(1, ranks_told); ++vote) words.push_back(static_cast<uint64_t>(dice.below(9)));
+      notice.add(words.data(), words.size() * sizeof(uint64_t));
+      break;
+    }
     default: break;
   }
   notice.head.bytes = static_cast<uint32_t>(notice.body.size());
@@ -70,7 +82,7 @@ void mutate(Dice& dice, Notice& notice) {
 void expect_bounds(const Notice& notice, int ranks) {
   EXPECT_LT(static_cast<int>(notice.head.kind), NoticeHead::kinds);
   EXPECT_TRUE(notice.head.rank >= -1 && notice.head.rank < ranks);
-  EXPECT_LE(notice.body.size(), sizeof(ToldEntry) + 4 * most_told_members);
+  EXPECT_LE(notice.body.size(), std::max(sizeof(ToldEntry) + 4 * most_told_members, most_ballots_bytes));
   ToldEntry entry;
   if (notice.head.kind == NoticeHead::Kind::entry) {
     EXPECT_TRUE(notice.read(entry) && entry.index < board_entries);

@@ -8,6 +8,7 @@
 #include "base/legible.hpp"
 #include "rendezvous/reach.hpp"
 #include "rendezvous/roster.hpp"
+#include "rendezvous/running_world.hpp"
 #include "tests/torture/mutations.hpp"
 #include "tests/torture/rounds.hpp"
 #include "transport/opening.hpp"
@@ -16,7 +17,7 @@ namespace unisono::testing {
 namespace {
 
 SocketKey random_key(Dice& dice) {
-  return {.token = dice.seed(), .group = dice.seed(), .use = dice.between(0, 2), .from = 1, .to = 0, .sealed = dice.between(0, 1)};
+  return {.token = dice.seed(), .group = dice.seed(), .use = dice.between(0, 5), .from = 1, .to = 0, .sealed = dice.between(0, 1)};
 }
 
 int64_t read_one_identity(uint64_t seed) {
@@ -80,6 +81,23 @@ int64_t read_one_seat(uint64_t seed) {
   return 2;
 }
 
+int64_t read_one_seat_of_the_past(uint64_t seed) {
+  Dice dice(seed);
+  const Seat seat{dice.between(1, 9), dice.between(0, 9), dice.between(0, 99999), dice.seed(), dice.seed(), "two", dice.between(0, 3), false, 1, "10.0.0.1:29500"};
+  const std::string ended = maybe_mutated(dice, seat.ended_text());
+  if (const auto read = Seat::parse_ended(ended)) {
+    EXPECT_EQ(read->ended_text(), ended) << "what is read is written the same";
+    EXPECT_FALSE(Seat::parse(ended));
+  }
+  const std::string running = maybe_mutated(dice, RunningWorld{dice.between(0, 9), "store " + std::string(32, 'a'), std::string(32, '7'), seat}.text());
+  if (const auto read = RunningWorld::parse(running)) {
+    EXPECT_EQ(read->text(), running);
+    EXPECT_GT(read->generation, 0);
+    EXPECT_TRUE(is_legible(running));
+  }
+  return 1;
+}
+
 int64_t read_one_reach(uint64_t seed) {
   Dice dice(seed);
   std::vector<std::string> rows;
@@ -94,6 +112,7 @@ TEST(Wire, identities) { run_rounds("identities", read_one_identity); }
 TEST(Wire, greetings) { run_rounds("greetings", read_one_greeting); }
 TEST(Wire, verdicts) { run_rounds("verdicts", read_one_verdict); }
 TEST(Wire, seats) { run_rounds("seats", read_one_seat); }
+TEST(Wire, seats_of_ranks_that_ended_and_of_running_worlds) { run_rounds("seats of the past", read_one_seat_of_the_past); }
 TEST(Wire, reach) { run_rounds("reach", read_one_reach); }
 
 std::shared_ptr<const Trust> wire_trust() {
