@@ -39,7 +39,7 @@ TEST(Command, without_arguments_asks_for_one_and_lists_what_there_is) {
   EXPECT_TRUE(outcome.says("subcommand is required")) << outcome.output;
   Outcome help = unisono("--help");
   EXPECT_EQ(help.status, 0);
-  for (const char* name : {"run", "tour", "bench", "explain", "settings"}) EXPECT_TRUE(help.says(name)) << name;
+  for (const char* name : {"run", "tour", "bench", "explain", "settings", "doctor"}) EXPECT_TRUE(help.says(name)) << name;
 }
 
 TEST(Tour, shows_what_each_dialect_does_on_every_rank) {

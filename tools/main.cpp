@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "tools/bench/bench_command.hpp"
+#include "tools/doctor/doctor_command.hpp"
 #include "tools/run/run_command.hpp"
 #include "tools/secret/secret_command.hpp"
 #include "tools/show/show_commands.hpp"
@@ -20,6 +21,7 @@ int main(int argument_count, char** arguments) try {
   unisono::tools::add_explain_command(app, exit_code);
   unisono::tools::add_settings_command(app, exit_code);
   unisono::tools::add_secret_command(app, exit_code);
+  unisono::tools::add_doctor_command(app, exit_code);
   CLI11_PARSE(app, argument_count, arguments);
   return exit_code;
 } catch (const unisono::Error& error) {

@@ -1,4 +1,4 @@
-"""Two machines for a test: network and UTS namespaces on one wire, 10.77.0.1 and 10.77.0.2. As tests/support/machines.cpp does it."""
+"""Machines for a test: network and UTS namespaces, 10.77.0.1 and on, two on one wire, more on a bridge. As tests/support/machines.cpp does it."""
 import os
 import shutil
 import subprocess
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import jobs
 
-ADDRESSES = ("10.77.0.1", "10.77.0.2")
-NAMES = ("one", "two")
+ADDRESSES = ("10.77.0.1", "10.77.0.2", "10.77.0.3")
+NAMES = ("one", "two", "three")
 
 
 def cannot_be_made():
@@ -25,18 +25,32 @@ def cannot_be_made():
 class Machines:
     """Go when this object is closed, with all that was started there."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, count=2):
         secret = Path(folder) / "secret"
         secret.write_text("5" * 64)
         secret.chmod(0o600)
         self.secret = str(secret)
         self.started = []
-        self.holders = [self._hold(name) for name in NAMES]
+        self.holders = [self._hold(name) for name in NAMES[:count]]
         pids = [str(holder.pid) for holder in self.holders]
-        subprocess.run(["ip", "link", "add", "wire", "netns", pids[0], "type", "veth", "peer", "name", "wire", "netns", pids[1]], check=True)
-        for pid, address in zip(pids, ADDRESSES):
-            subprocess.run(["nsenter", "-t", pid, "-n", "sh", "-ec",
-                            f"ip link set lo up; ip addr add {address}/24 dev wire; ip link set wire up"], check=True)
+        self.bridge = None
+        if count == 2:
+            subprocess.run(["ip", "link", "add", "wire", "netns", pids[0], "type", "veth", "peer", "name", "wire", "netns", pids[1]], check=True)
+        else:
+            self.bridge = self._hold("bridge")
+            ports = "".join(f"ip link add port{machine} type veth peer name wire netns {pid}; ip link set port{machine} master hub up; "
+                            for machine, pid in enumerate(pids))
+            self._set_up(self.bridge, f"ip link add hub type bridge; ip link set hub up; {ports}")
+        for holder, address in zip(self.holders, ADDRESSES):
+            self._set_up(holder, f"ip link set lo up; ip addr add {address}/24 dev wire; ip link set wire up")
+
+    @staticmethod
+    def _set_up(holder, commands):
+        subprocess.run(["nsenter", "-t", str(holder.pid), "-n", "sh", "-ec", commands], check=True)
+
+    def line_that_cuts_off(self, machine):
+        """A command line, for any process on any machine, after which that machine gets nothing from the others, nor they from it."""
+        return ["nsenter", "-t", str(self.bridge.pid), "-n", "bridge", "link", "set", "dev", f"port{machine}", "state", "0"]
 
     @staticmethod
     def _hold(name):
@@ -70,7 +84,7 @@ class Machines:
             if process.poll() is None:
                 os.killpg(process.pid, 9)
             process.communicate()
-        for holder in self.holders:
+        for holder in [*self.holders, *filter(None, [self.bridge])]:
             holder.stdin.close()
             holder.stdout.close()
             holder.wait()

@@ -16,6 +16,7 @@ LAYERS = {
     "planner": ("base", "schedule", "algorithms"),
     "group": ("base", "schedule", "trust", "transport", "kernels", "rendezvous", "engine", "planner"),
     "dialects": ("base", "group"),
+    "doctor": ("base", "trust", "transport", "kernels", "rendezvous"),
 }
 
 # Libraries of others → the places that may include them.
@@ -30,15 +31,16 @@ LIBRARIES = {
     "fmt/*": ("src/", "tools/", "tests/"),
 }
 
-# Schedules and algorithms are pure: no clock, no threads, no system.
+# Schedules and algorithms are pure: no clock, no threads, no system. So are the rules by which hosts decide.
 PURE = ("schedule", "algorithms")
+PURE_FILES = ("src/group/ballot.cpp", "src/group/ballot.hpp")
 IMPURE_HEADERS = ("chrono", "ctime", "time.h", "thread", "mutex", "condition_variable", "atomic", "sys/*", "unistd.h",
                   "fcntl.h", "poll.h", "netinet/*", "arpa/*", "linux/*")
 
 
 # A group's protocol: what it says to its members and knows of them goes through src/group/members.hpp, so that they may be elsewhere.
-PROTOCOL = tuple(f"src/group/{name}" for name in ("agree.cpp", "call_work.hpp", "group.cpp", "group.hpp", "group_leave.cpp", "mailbox.cpp",
-                                                  "mailbox.hpp", "queue.cpp", "signatures.cpp", "signatures.hpp", "trouble.cpp"))
+PROTOCOL = tuple(f"src/group/{name}" for name in ("agree.cpp", "ballot.cpp", "ballot.hpp", "call_work.hpp", "group.cpp", "group.hpp", "group_leave.cpp", "mailbox.cpp",
+                                                  "mailbox.hpp", "queue.cpp", "shrink.cpp", "signatures.cpp", "signatures.hpp", "trouble.cpp"))
 
 
 def check_protocol(tree):
@@ -104,6 +106,6 @@ def fault_of_library_include(path, name):
     for pattern, places in LIBRARIES.items():
         if fnmatch(name, pattern) and not path.startswith(places):
             return f"<{name}>: only for {', '.join(places)}"
-    if layer_of(path) in PURE and any(fnmatch(name, pattern) for pattern in IMPURE_HEADERS):
-        return f"<{name}>: {layer_of(path)} is pure, without clock, threads or system"
+    if (layer_of(path) in PURE or path in PURE_FILES) and any(fnmatch(name, pattern) for pattern in IMPURE_HEADERS):
+        return f"<{name}>: {path if path in PURE_FILES else layer_of(path)} is pure, without clock, threads or system"
     return None

@@ -2,17 +2,14 @@
 #include "tools/show/show_commands.hpp"
 
 #include <fmt/format.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <memory>
 #include <optional>
 
 #include "base/cores.hpp"
 #include "base/sizes.hpp"
+#include "doctor/probes.hpp"
 #include "kernels/kernels.hpp"
 #include "planner/explain.hpp"
 #include "schedule/chunks.hpp"
@@ -31,23 +28,8 @@ struct ExplainLine {
 
 // Whether ranks that one launcher starts may read each other's own memory on this machine: two children try.
 bool siblings_may_read() {
-  int word = 42;
-  const pid_t owner = fork();
-  if (owner == 0)
-    while (true) pause();
-  const pid_t reader = fork();
-  if (reader == 0) {
-    int copy = 0;
-    iovec local{&copy, sizeof(copy)}, remote{&word, sizeof(word)};
-    _exit(process_vm_readv(owner, &local, 1, &remote, 1, 0) == sizeof(copy) && copy == word ? 0 : 1);
-  }
-  int status = 1;
-  if (reader > 0) waitpid(reader, &status, 0);
-  if (owner > 0) {
-    kill(owner, SIGKILL);
-    waitpid(owner, nullptr, 0);
-  }
-  return owner > 0 && reader > 0 && status == 0;
+  const Result<int> error = doctor::error_of_sibling_read();
+  return error.ok() && error.value() == 0;
 }
 
 int complain(const std::string& command, const Status& status) {
