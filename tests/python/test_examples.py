@@ -79,8 +79,15 @@ def test_ddp_on_pretended_hosts():
     assert lines[2][-1] == "rank 2: 641 weights, the same on all 3 ranks"
 
 
-def test_all_are_short_and_run_here():
-    tests = Path(__file__).read_text()
+def test_all_are_short_and_run():
+    tests = Path(__file__).read_text() + Path(__file__).with_name("test_survive.py").read_text()
     for example in EXAMPLES.glob("*.py"):
-        assert f'said("{example.name}"' in tests
-        assert len(example.read_text().splitlines()) <= 60
+        assert f'"{example.name}"' in tests
+        assert len(example.read_text().splitlines()) <= 80
+
+
+def test_the_page_about_failures_shows_lines_of_the_example():
+    page = (jobs.ROOT / "docs" / "failure_model.md").read_text()
+    shown = re.search(r"### Going on after a loss.*?```python\n(.*?)```", page, re.DOTALL)[1].splitlines()
+    example = (EXAMPLES / "survive.py").read_text().splitlines()
+    assert len(shown) > 15 and [line for line in shown if line not in example] == []

@@ -31,7 +31,7 @@ C10D = ["--rdzv-backend=c10d", "--rdzv-endpoint=10.77.0.1:29400", "--rdzv-id=7"]
 @pytest.mark.parametrize("program, rendezvous", [(EXAMPLES / "ddp.py", STATIC), (HERE / "job_sharded.py", C10D)], ids=["ddp, static", "fsdp2, c10d"])
 def test_torchrun_trains_as_on_one_machine(two, program, rendezvous):
     """Nothing is set but the secret."""
-    for machine, address in enumerate(namespaces.ADDRESSES):
+    for machine, address in enumerate(namespaces.ADDRESSES[:2]):
         own = [f"--node-rank={machine}"] if rendezvous is STATIC else [f"--local-addr={address}", f"--rdzv-conf=is_host={machine == 0}"]
         two.python(machine, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=2", *own, *rendezvous, program)
     there = losses(two.wait())
@@ -55,6 +55,16 @@ def test_examples_say_the_same_as_on_one_machine(two, example):
     assert here.returncode == 0, jobs.explain(here)
     said = re.sub(r"^\[\d\] ?", "", here.stdout, flags=re.MULTILINE)
     assert sorted("".join(there).splitlines()) == sorted(said.splitlines())
+
+
+def test_agents_of_torchrun_that_count_restarts_differently(two):
+    """As where a rank of the second machine has died: the first one's agent ends its ranks for that, and counts no restart."""
+    job = {"TORCHELASTIC_RUN_ID": "7", "GROUP_WORLD_SIZE": "2", "WORLD_SIZE": "4", "MASTER_ADDR": "10.77.0.1", "MASTER_PORT": "29500",
+           "UNISONO_STORE": "10.77.0.1:29600", "UNISONO_JOIN_TIMEOUT": "20"}
+    for rank in range(4):
+        two.python(rank // 2, HERE / "job_sum.py", RANK=str(rank), TORCHELASTIC_RESTART_COUNT=str(rank // 2), **job)
+    done = two.wait()
+    assert [each.stdout for each in done] == [f"rank {rank} of 4, restart {rank // 2}: 1111\n" for rank in range(4)], "\n".join(map(jobs.explain, done))
 
 
 MEETING = """
