@@ -1,4 +1,4 @@
-// What a group is made of. How its members find each other: world_groups.cpp and world_board.cpp.
+// What a group is made of. How its members find each other: making.hpp.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace unisono {
 
 class World;
 
-// How a group is found on the boards of its members: see world_board.cpp.
+// How a group is found on the boards of its members: see making.hpp.
 struct BoardKey {
   uint64_t name = 0;  // hash of the name: where to look
   uint64_t key = 0;   // of the name, the members and which time it is

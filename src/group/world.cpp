@@ -221,7 +221,7 @@ Status World::make_world_group() {
 }
 
 // Every rank computes the policy from what all ranks have written into their arenas, so all come to the same answer. Whose memory
-// it may read is this rank's own finding: the members of a group tell each other when they make it (world_board.cpp).
+// it may read is this rank's own finding: the members of a group tell each other when they make it (making.hpp).
 void World::settle_policy() {
   CoreMask together;
   uint32_t quota = 0;

@@ -23,6 +23,7 @@
 #include "group/death_watch.hpp"
 #include "group/group.hpp"
 #include "group/host_watch.hpp"
+#include "group/making.hpp"
 #include "group/remotes.hpp"
 #include "planner/planner.hpp"
 #include "rendezvous/join.hpp"
@@ -156,7 +157,6 @@ class World : public std::enable_shared_from_this<World> {
   std::string how_silent(int host, int seen_by) const;
   void tell_owed();
   void say_goodbye(const std::string& how);
-  std::vector<int> told_members(int rank, uint64_t key) const;
   void tell_entry(const BoardEntry& entry, const std::vector<int>& ranks);
   Group::Share progress_all(std::vector<std::shared_ptr<Group>>& groups, uint32_t& version);
   void sweep_retired();
@@ -167,25 +167,18 @@ class World : public std::enable_shared_from_this<World> {
     for (auto& group : retired_) tell(*group);
   }
   void look_after_idle_groups();
-  // A group that was not made gives its number back; the name of one that was made does not come again, so how often it was made
-  // need not be remembered.
-  std::string numbered_name(const std::vector<int>& ranks);
-  void end_of_name(const std::string& name, const std::vector<int>& ranks, bool was_made);
   Result<std::shared_ptr<Group>> try_group(const std::string& name, const std::vector<int>& ranks, const GroupOptions& options,
                                            const Status& refusal);
   GroupParts parts_of(const std::string& name, const std::vector<int>& ranks, const GroupOptions& options);
   // group/world_board.cpp
   Status prepare_group(GroupParts& parts, const GroupOptions& options);
   Status board_take_time(GroupParts& parts);
-  BoardEntry* board_free_place(uint64_t name);
   Status board_publish(const GroupParts& parts, int64_t lane);
   void board_refuse(const GroupParts& parts, const Status& why);
   Status board_collect(GroupParts& parts, const Deadline& deadline);
-  Status board_check(GroupParts& parts) const;
   bool has_made(const GroupParts& parts, size_t member) const;
-  int board_time(const GroupParts& parts, int at_least) const;
+  std::atomic<uint32_t>* lane_marks(const GroupParts& parts) const;
   void sweep_failed();
-  Status board_conflict(GroupParts& parts, size_t member);
   void board_give_up(GroupParts&& parts, const Status& why);
   void board_remove(const BoardKey& key, const std::vector<int>& ranks);
   ArenaHead& head() const { return *reinterpret_cast<ArenaHead*>(arena_->mapping()->data()); }
@@ -203,18 +196,17 @@ class World : public std::enable_shared_from_this<World> {
   std::vector<std::atomic<bool>> readable_;  // by rank
   bool left_ = false;
   std::shared_ptr<Group> world_group_;
+  Making making_;
 
   mutable std::mutex mutex_;  // guards the maps and lists below
   std::map<std::string, std::shared_ptr<Group>> groups_;
   std::vector<std::shared_ptr<Group>> leaving_;  // being left by us: what is told of them still counts
   std::vector<std::shared_ptr<Group>> retired_;  // left by us, not yet by everybody
   std::vector<GroupParts> failed_;               // tries in vain whose lanes others may still know
-  std::map<std::pair<std::string, std::vector<int>>, int> times_made_;  // how often these members made this name
   std::string met_as_;                           // the digest of all seats, where ranks are on several machines
   std::vector<std::string> lost_;                // by rank: how it was lost
   std::set<int> silent_hosts_;
   std::deque<Remotes::Heard> early_;             // notices about groups that are being made here
-  std::map<std::pair<int, uint64_t>, std::vector<int>> told_members_;  // of the entries on the boards of ranks on other hosts
   std::atomic<uint32_t> groups_version_{0};
 
   StreamChoice streams_;

@@ -1,4 +1,4 @@
-// Making and ending groups. How the members find each other: world_board.cpp.
+// Making and ending groups. How the members find each other: making.hpp and world_board.cpp.
 //
 // Order: groups_version_ is added to with release after the map was changed; the progress thread loads it with acquire.
 #include <fmt/format.h>
@@ -13,13 +13,6 @@
 #include "group/world.hpp"
 
 namespace unisono {
-namespace {
-
-std::string name_of_number(const std::vector<int>& ranks, int number) {
-  return fmt::format("ranks {} #{}", fmt::join(ranks, ","), number);
-}
-
-}  // namespace
 
 Status World::check_members(const std::string& name, const std::vector<int>& ranks) const {
   auto wrong = [&](const std::string& what) {
@@ -41,9 +34,9 @@ Result<std::shared_ptr<Group>> World::create_group(const std::string& given, con
   const std::string& name = options.numbered ? number : given;
   for (const Status& refusal : {Status::success(), out_of_memory()}) {
     try {
-      if (options.numbered && number.empty()) number = numbered_name(ranks);
+      if (options.numbered && number.empty()) number = making_.numbered_name(ranks);
       auto group = try_group(name, ranks, options, refusal);
-      if (options.numbered) end_of_name(name, ranks, group.ok());
+      if (options.numbered) making_.end_of_name(name, ranks, group.ok());
       return group;
     } catch (const std::bad_alloc&) {
     }
@@ -131,25 +124,6 @@ std::shared_ptr<Group> World::find_group(const std::string& name) const {
   std::lock_guard lock(mutex_);
   auto entry = groups_.find(name);
   return entry == groups_.end() ? nullptr : entry->second;
-}
-
-std::string World::numbered_name(const std::vector<int>& ranks) {
-  std::lock_guard lock(mutex_);
-  int& times = times_made_[{"", ranks}];
-  std::string name = name_of_number(ranks, times + 1);
-  ++times;
-  return name;
-}
-
-// A number is not given back if another thread was given the next one meanwhile: a name that was made must not come again.
-void World::end_of_name(const std::string& name, const std::vector<int>& ranks, bool was_made) {
-  std::lock_guard lock(mutex_);
-  try {
-    int& times = times_made_[{"", ranks}];
-    if (was_made) times_made_.erase({name, ranks});
-    if (!was_made && name == name_of_number(ranks, times)) --times;
-  } catch (const std::bad_alloc&) {  // then a count stays behind
-  }
 }
 
 Status World::destroy_group(const std::string& name) {

@@ -1,8 +1,7 @@
 // What ranks on other hosts tell, and what they are told: entries of boards, faults, who has left and who is lost. All of it is heard by
 // the control thread.
 //
-// Who writes: the control thread alone writes mirrors of boards, under the World's mutex. Order: as the owner of a board does it, the
-// key last, with release (world_board.cpp).
+// Who writes mirrors of boards, and in which order: making.hpp.
 //
 // Who is dead is known on its own host, and told from there, by each who watched it; it is believed when all that the dead had told
 // itself has been heard, which is when its connection ends. A connection that ends without a goodbye says only that nothing more will
@@ -28,23 +27,12 @@ constexpr size_t most_early = 1024;
 void World::tell_entry(const BoardEntry& entry, const std::vector<int>& ranks) {
   if (!remotes_) return;
   Notice notice;
-  const ToldEntry told{.index = static_cast<uint64_t>(&entry - head().board),
-                       .key = entry.key.load(std::memory_order_relaxed),
-                       .name = entry.name.load(std::memory_order_relaxed),
-                       .lane = entry.lane.load(std::memory_order_relaxed),
-                       .members = entry.members.load(std::memory_order_relaxed),
-                       .making = entry.making.load(std::memory_order_relaxed)};
+  const ToldEntry told = Making::told(head(), entry);
   notice.head = {.kind = NoticeHead::Kind::entry};
   notice.add(&told, sizeof(told));
   notice.add(ranks.data(), ranks.size() * sizeof(int));
   for (int member : ranks)
     if (!hosts().share(member, rank())) remotes_->tell(member, notice);
-}
-
-std::vector<int> World::told_members(int rank, uint64_t key) const {
-  std::lock_guard lock(mutex_);
-  const auto found = told_members_.find({rank, key});
-  return found == told_members_.end() ? std::vector<int>{} : found->second;
 }
 
 void World::hear_remotes() {
@@ -95,22 +83,13 @@ void World::heard_entry(int from, const Notice& notice) {
   std::vector<int> members((notice.body.size() - sizeof(told)) / sizeof(int));
   std::memcpy(members.data(), notice.body.data() + sizeof(told), members.size() * sizeof(int));
   std::lock_guard lock(mutex_);
-  BoardEntry& entry = joined_.neighbours[static_cast<size_t>(from)].head().board[told.index];
-  told_members_.erase({from, entry.key.load(std::memory_order_relaxed)});
-  entry.key.store(0, std::memory_order_release);
-  entry.name.store(told.name, std::memory_order_relaxed);
-  entry.lane.store(told.lane, std::memory_order_relaxed);
-  entry.members.store(told.members, std::memory_order_relaxed);
-  entry.making.store(told.making, std::memory_order_relaxed);
-  entry.key.store(told.key, std::memory_order_release);
+  making_.hear(joined_.neighbours[static_cast<size_t>(from)], told, std::move(members));
   if (told.key == 0) return;
-  told_members_[{from, told.key}] = std::move(members);
   if (gave_up_with(told.making) == ErrorCode::ok || pass_on(from, left_before_it_began(told.key))) return;
   for (GroupParts& parts : failed_) {
     if (parts.board_key.key != told.key) continue;
     const auto member = std::find(parts.ranks.begin(), parts.ranks.end(), from) - parts.ranks.begin();
-    auto* marks = reinterpret_cast<std::atomic<uint32_t>*>(arena_->mapping()->data() + parts.my_place + parts.layout.left_at());
-    if (parts.my_place != 0 && member < parts.layout.members) marks[member].store(has_left, std::memory_order_release);
+    if (parts.my_place != 0 && member < parts.layout.members) lane_marks(parts)[member].store(has_left, std::memory_order_release);
   }
 }
 
@@ -141,8 +120,7 @@ void World::apply_early(Group& group) {
   std::erase_if(early_, [&](const Remotes::Heard& heard) { return heard.notice.head.group == group.board_key().key; });
   for (int member = 0; member < group.size(); ++member) {
     const Neighbour& other = joined_.neighbours[static_cast<size_t>(group.world_rank(member))];
-    const BoardEntry* entry = other.is_here() ? nullptr : find_entry(other.head(), group.board_key());
-    if (entry && gave_up_with(entry->making.load(std::memory_order_relaxed)) != ErrorCode::ok)
+    if (!other.is_here() && Making::has_given_up(other, group.board_key()))
       group.told(member, left_before_it_began(group.board_key().key));
   }
 }

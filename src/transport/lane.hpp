@@ -118,7 +118,7 @@ inline constexpr int board_entries = 8192;
 inline constexpr int silent_host_words = (most_ranks + 1) / 64;
 inline constexpr uint64_t arena_magic = 0x31306f6e6f73696e;
 
-// How a group is found: see group/world_board.cpp. Key 0 is a free entry.
+// How a group is found: see group/making.hpp. Key 0 is a free entry.
 struct BoardEntry {
   std::atomic<uint64_t> key;      // of the name, the members and which time they make it
   std::atomic<uint64_t> name;     // hash of the name alone
