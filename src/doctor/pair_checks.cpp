@@ -86,17 +86,21 @@ Row check_bandwidth(const PairFacts& facts) {
   return row;
 }
 
+// Each way by itself: what a wire loses one way is not made up for by what went well the other way.
 Row check_retransmits(const PairFacts& facts) {
   if (facts.from.connections == 0 && facts.to.connections == 0) return not_measured("retransmits", facts);
   constexpr double much = 0.001;
-  const int64_t lost = facts.from.retransmits + facts.to.retransmits;
   const int64_t segment = std::max<int64_t>(std::min(facts.from.segment_bytes, facts.to.segment_bytes), 500);
-  const double sent = static_cast<double>(facts.from.sent_bytes + facts.to.sent_bytes) / static_cast<double>(segment);
-  Row row{"retransmits", Verdict::ok, fmt::format("{} segments from {}, {} from {}, of about {:.0f}", facts.from.retransmits, facts.first, facts.to.retransmits, facts.second, sent)};
-  if (lost == 0) return row;
-  const bool is_much = static_cast<double>(lost) > much * sent;
-  row.verdict = is_much ? Verdict::warning : Verdict::note;
-  if (is_much) row.advice = "packets are lost on the way: look for errors and drops with ip -s link and ethtool -S NAME, for a rate limit with tc qdisc show, and at the switch";
+  Row row{"retransmits", Verdict::ok, {}};
+  for (const bool second : {false, true}) {
+    const PairEnd& end = facts.end(second);
+    const double sent = static_cast<double>(end.sent_bytes) / static_cast<double>(segment);
+    row.found += fmt::format("{}{} of about {:.0f} segments from {}", second ? ", " : "", end.retransmits, sent, second ? facts.second : facts.first);
+    if (end.retransmits == 0) continue;
+    row.verdict = std::max(row.verdict, static_cast<double>(end.retransmits) > much * sent ? Verdict::warning : Verdict::note);
+  }
+  if (row.verdict == Verdict::warning)
+    row.advice = "packets are lost on the way: look for errors and drops with ip -s link and ethtool -S NAME, for a rate limit with tc qdisc show, and at the switch";
   return row;
 }
 
