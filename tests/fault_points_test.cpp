@@ -19,6 +19,7 @@ const std::vector<std::string> joining_points = {"before_join", "join_said_hello
 const std::vector<std::string> working_points = {
     "group_published", "before_announcement", "announced", "run_step", "exchange_shown", "exchange_seen", "exchange_combined", "before_finish"};
 const std::vector<std::string> other_points = {"ring_written", "ring_published", "mail_read", "agree_said"};
+const std::string telling_point = "fault_told";
 
 constexpr int calls = 6;             // more than passages of any point, so that whoever dies does so before the last
 constexpr int rounds = 2 + calls;    // joining, making a group, and the calls on it
@@ -149,6 +150,7 @@ TEST(FaultPointNames, are_those_of_the_sources) {
   std::set<std::string> named(joining_points.begin(), joining_points.end()), found;
   named.insert(working_points.begin(), working_points.end());
   named.insert(other_points.begin(), other_points.end());
+  named.insert(telling_point);
   const std::regex use("FAULT_POINT\\(\"([a-z_]+)\"\\)");
   for (const auto& entry : std::filesystem::recursive_directory_iterator(UNISONO_SOURCE_DIRECTORY "/src")) {
     if (!entry.is_regular_file()) continue;
@@ -196,6 +198,53 @@ TEST_P(FaultPointsOfJoining, kill_one_rank_and_tell_the_others) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, FaultPointsOfJoining, ::testing::ValuesIn(joining_points), [](const auto& info) { return info.param; });
+
+// Rank 0 aborts the group and dies when it has told one other host, that of rank 2. It had done its part of what rank 3 waits for, from rank 2; so nothing is wrong there but the fault, which of those who are left
+// rank 2 alone has heard. Rank 1 had left before; it is there for rank 3 to know that rank 0 did its part.
+void expect_heard_of_abort(const std::function<void(int rank, const GroupHandle& group)>& waits) {
+  constexpr int size = 4;
+  const Outcomes outcomes(size);
+  const SharedArray<std::atomic<int>> done(2);
+  WorldChoice choice{.size = size};
+  choice.settings.pretend_hosts = "2,1,1";
+  choice.settings.fault = telling_point + ":1:0";
+  Children children(size, [&](int rank) {
+    auto world = join_as(rank, size, choice.job, choice.settings);
+    throw_if_error(world.status());
+    SpeakAs speak(*world);
+    const GroupHandle group = distributed::new_group({0, 1, 2, 3});
+    if (rank == 3) outcomes.note(rank, [&] { waits(rank, group); });
+    if (rank < 2) waits(rank, group);
+    if (rank == 1) distributed::destroy_process_group(group);
+    done[0] += rank == 1;
+    EXPECT_TRUE(rank != 0 || await([&] { return done[0] == 1; }));
+    if (rank == 0) distributed::abort(group, "enough");
+    EXPECT_TRUE(await([&] { return outcomes.of(3).was_made(); }));
+    done[1] += 1;
+    EXPECT_TRUE(await([&] { return done[1] == size - 1; })) << "who leaves would be seen to leave";
+    (*world)->leave();
+  });
+  const std::vector<Ending> endings = children.wait();
+  EXPECT_TRUE(endings[0].killed_by(SIGKILL)) << endings[0].output;
+  for (size_t rank : {1, 2, 3}) EXPECT_TRUE(endings[rank].succeeded()) << endings[rank].output;
+  EXPECT_EQ(outcomes.of(3).code, ErrorCode::revoked) << outcomes.of(3).text();
+  EXPECT_NE(outcomes.of(3).text().find("rank 0 aborted"), std::string::npos) << outcomes.of(3).text();
+  EXPECT_LT(outcomes.of(3).took_s(), 3);
+}
+
+TEST_F(FaultPoints, a_fault_that_was_told_to_one_host_is_heard_by_who_waits_in_a_call) {
+  expect_heard_of_abort([](int, const GroupHandle& group) {
+    std::vector<float> data(10, 1);
+    distributed::reduce(view(data), 3, {.group = group});
+  });
+}
+
+TEST_F(FaultPoints, a_fault_that_was_told_to_one_host_is_heard_by_who_waits_for_a_letter) {
+  expect_heard_of_abort([](int rank, const GroupHandle& group) {
+    std::vector<float> data(10);
+    if (rank == 3) distributed::recv(view(data), 2, {.group = group});
+  });
+}
 
 }  // namespace
 }  // namespace unisono::testing

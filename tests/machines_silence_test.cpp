@@ -246,6 +246,41 @@ void expect_told_alone(const TestMachines& machines, const MachineJob& job, int 
   expect_all_succeeded(children.wait());
 }
 
+// Rank 1 has done its part, and left the group; rank 0 knows that. But what rank 1 had sent is still on its way when its machine goes.
+TEST_F(LongSilence, loses_what_was_sent_by_one_that_had_left) {
+  const RelayedMachines machines;
+  const MachineJob job{.machine_of_rank = {0, 1}};
+  const Outcomes outcomes(job.ranks());
+  SharedArray<Signs> signs(1);
+  Children children(job.ranks(), [&](int rank) {
+    become_rank(machines, job, rank);
+    distributed::init_process_group({});
+    const GroupHandle pair = distributed::new_group({0, 1});
+    std::vector<float> data(20'000);
+    distributed::broadcast(view(data), {.src = 1, .group = pair});
+    signs[0].ready += 1;
+    EXPECT_TRUE(await([&] { return signs[0].go == 1; }));
+    if (rank == 0) outcomes.note(rank, [&] { distributed::broadcast(view(data), {.src = 1, .group = pair}); });
+    if (rank == 1) distributed::broadcast(view(data), {.src = 1, .group = pair});
+    if (rank == 1) distributed::destroy_process_group(pair);
+    signs[0].rounds += rank;
+    EXPECT_TRUE(await([&] { return outcomes.of(0).was_made(); }));
+    distributed::destroy_process_group();
+  }, 60);
+  EXPECT_TRUE(await([&] { return signs[0].ready == job.ranks(); }));
+  machines.faults().longest_bytes = 600;  // the data is held up, and what ranks tell each other is not
+  signs[0].go = 1;
+  EXPECT_TRUE(await([&] { return signs[0].rounds == 1; })) << "rank 1 does not leave";
+  await_quiet(machines);
+  const int64_t cut_ns = now_ns();
+  swallow(machines, true, true);
+  EXPECT_TRUE(await([&] { return outcomes.of(0).was_made(); })) << "rank 0 hangs";
+  expect_lost(outcomes.of(0), {1});
+  for (const char* part : {"had finished", "fallen silent"}) EXPECT_NE(outcomes.of(0).text().find(part), std::string::npos) << outcomes.of(0).text();
+  EXPECT_LT(seconds_between(cut_ns, outcomes.of(0).ended_ns), told_within_s) << outcomes.of(0).text();
+  expect_all_succeeded(children.wait());
+}
+
 // Its mates watch.
 TEST_F(Silence, is_told_to_the_third_rank_of_a_machine) { expect_told_alone(TestMachines(3), {.machine_of_rank = {0, 1, 1, 1}}, 3); }
 

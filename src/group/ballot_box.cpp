@@ -19,8 +19,8 @@ bool can_be_told(const HostRecord& record) {
 
 }  // namespace
 
-BallotBox::BallotBox(Lanes& lanes, const Hosts& hosts, Remotes* remotes)
-    : lanes_(lanes), record_(lanes), hosts_(hosts), host_(hosts.of(lanes.me())), remotes_(remotes), records_(static_cast<size_t>(hosts.count()), HostRecord(lanes.members())) {
+BallotBox::BallotBox(Lanes& lanes, const Hosts& hosts, Teller* teller)
+    : lanes_(lanes), record_(lanes), hosts_(hosts), host_(hosts.of(lanes.me())), teller_(teller), records_(static_cast<size_t>(hosts.count()), HostRecord(lanes.members())) {
   CHECK(static_cast<size_t>(lanes.layout().record_words()) == HostRecord::words_for(lanes.members()));
 }
 
@@ -147,21 +147,21 @@ Notice BallotBox::notice(bool asks) const {
 
 void BallotBox::tell_all(const MemberSet& gone) {
   for (int member : lanes_.mates()) lanes_.wake(member);
-  if (!remotes_ || hosts_.count() == 1) return;
+  if (!teller_ || hosts_.count() == 1) return;
   const Notice told = notice(false);
   for (int member = 0; member < lanes_.members(); ++member)
-    if (!lanes_.is_here(member) && !gone.contains(member)) remotes_->tell(lanes_.member(member).rank, told);
+    if (!lanes_.is_here(member) && !gone.contains(member)) teller_->tell(lanes_.member(member).rank, told);
 }
 
 void BallotBox::remind(const MemberSet& gone) {
   std::lock_guard lock(mutex_);
-  if (closed_ || !remotes_ || hosts_.count() == 1) return;
+  if (closed_ || !teller_ || hosts_.count() == 1) return;
   const Notice told = notice(true);
   for (int host = 0; host < hosts_.count(); ++host) {
     std::vector<int> others = members_on(host);
     std::erase_if(others, [&](int member) { return lanes_.is_here(member) || gone.contains(member); });
     for (size_t some = 0; some < std::min<size_t>(others.size(), 2); ++some)  // one of them may be stopped: others are asked the next time
-      remotes_->tell(lanes_.member(others[(reminders_ + some) % others.size()]).rank, told);
+      teller_->tell(lanes_.member(others[(reminders_ + some) % others.size()]).rank, told);
   }
   ++reminders_;
 }
@@ -188,7 +188,7 @@ void BallotBox::told(int member, const Notice& notice, const MemberSet& gone) {
   for (int teller : tellers)
     for (std::atomic<uint64_t>& word : lanes_.control(teller).votes) word.store(std::max(word.load(std::memory_order_relaxed), *vote++), std::memory_order_release);
   if (update(nullptr, gone, nullptr)) tell_all(gone);
-  if (notice.head.asks) remotes_->tell(lanes_.member(member).rank, this->notice(false));
+  if (notice.head.asks) teller_->tell(lanes_.member(member).rank, this->notice(false));
 }
 
 void BallotBox::testify(const MemberSet& gone) {

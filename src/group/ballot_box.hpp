@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "group/ballot.hpp"
-#include "group/remotes.hpp"
+#include "group/teller.hpp"
 #include "transport/shared_record.hpp"
 
 namespace unisono {
@@ -42,7 +42,7 @@ struct BallotAnswer {
 
 class BallotBox {
  public:
-  BallotBox(Lanes& lanes, const Hosts& hosts, Remotes* remotes);  // null: all members are on this host
+  BallotBox(Lanes& lanes, const Hosts& hosts, Teller* teller);  // null: all members are on this host
   void met(uint64_t group) { group_ = group; }
 
   void vote(const BallotQuestion& question, bool flag, const MemberSet& gone);
@@ -70,7 +70,7 @@ class BallotBox {
   SharedRecord record_;
   Hosts hosts_;
   int host_;
-  Remotes* remotes_;
+  Teller* teller_;
   uint64_t group_ = 0;  // its key
 
   mutable std::mutex mutex_;          // guards all that follows, and this member's places of the record

@@ -120,7 +120,7 @@ class Group : public std::enable_shared_from_this<Group> {
   // From the control thread.
   void member_lost(int member);
   void told(int member, const Notice& notice);  // by a member on another host
-  void tell_owed();  // a fault that was not told to other hosts, for want of memory
+  void tell_owed() { members_.tell_owed(); }  // a fault that was not told to other hosts, for want of memory
   void give_back_when_idle(int64_t idle_ns);
 
   // Leaving: nobody is waited for. Their memory is free once everybody has left (`all_left`).
@@ -211,6 +211,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Status examine_members();
   Status examine_frames();
   Status earlier_difference(int member, uint64_t word) const;
+  bool is_lost_on_the_way(int member);
   bool is_needed(int member);
   void break_refused();
   void tell_call();
@@ -237,12 +238,10 @@ class Group : public std::enable_shared_from_this<Group> {
   std::deque<std::shared_ptr<CallWork>> queue_;
   std::atomic<int> queued_{0};
   Relaxed<bool> left_;
-  std::mutex cause_mutex_;
   PatientMutex agree_mutex_;
   uint64_t decisions_[topics] = {};  // how often this member has taken part in one; under agree_mutex_
   uint64_t learnt_[topics] = {};     // the last of which it has learnt the outcome, likewise
   Relaxed<bool> left_behind_;
-  Relaxed<bool> owes_fault_;   // to members on other hosts
   // ---- under the token
   Members members_;
   Router router_;

@@ -19,12 +19,8 @@ void Group::give_back_when_idle(int64_t idle_ns) {
 
 // What is queued fails; a call of the others that needs us fails there, naming us. Nobody is waited for.
 void Group::leave() {
-  {
-    std::lock_guard lock(cause_mutex_);
-    if (left_) return;  // its memory may be another group's by now
-    members_.say_leaving();
-    left_ = true;
-  }
+  if (left_ || !members_.say_leaving()) return;  // left: its memory may be another group's by now
+  left_ = true;
   members_.wake_everyone();  // a thread of ours may sleep in a call, holding the token
   token_.want();
   while (!token_.try_take()) token_.rest([] { return false; });
@@ -40,7 +36,7 @@ void Group::leave() {
   for (auto& work : queue) work->complete(gone);
   router_.finish();
   {
-    std::scoped_lock lock(cause_mutex_, agree_mutex_);  // from here on nothing of ours writes to what is the others': see break_group()
+    std::lock_guard lock(agree_mutex_);  // from here on nothing of ours writes to what is the others'
     members_.say_left();
   }
   members_.wake_everyone();

@@ -261,6 +261,7 @@ Status Mailbox::answer_all() {
 
 Status Mailbox::examine() {
   RETURN_IF_ERROR(group_.usable());
+  if (members_.learn_fault()) return members_.fault();
   if (!mail_.failure().ok())
     return group_.break_group({mail_.failure().code(), fmt::format("rank {}: {}; group \"{}\". This group is broken: make a new one",
                                                                    group_.world_rank(group_.me()), mail_.failure().message(), group_.name())});
@@ -307,8 +308,7 @@ Status Mailbox::lost(const Letter& letter, int member) const {
 Status Mailbox::examine_members() {
   bool somebody = false;
   for (const Letter* letter = mail_.letters().first(); letter; letter = letter->next) somebody |= gone_peer(*letter) >= 0;
-  if (!somebody) gone_since_ns_ = 0;
-  if (!somebody) return Status::success();
+  if (!somebody) return gone_since_ns_ = 0, Status::success();
   if (gone_since_ns_ == 0) gone_since_ns_ = now_ns();
   const bool patient = now_ns() - gone_since_ns_ < for_better_news_ns;
   if (mail_.turn()) gone_since_ns_ = now_ns();
@@ -337,6 +337,7 @@ Status Mailbox::examine_clock_of(Letter& letter, int64_t now) {
     noted_ = true;
     group_.world().note_waiting("waits in " + text_of(letter));
   }
+  if (waited_s > a_while_s) ask_now_and_then(letter, now);
   const double timeout_s = letter.timeout_s > 0 ? letter.timeout_s : group_.timeout_s();
   const double warn_after_s = group_.world().settings().warn_after_s;
   const double left_s = (letter.warned ? timeout_s : std::min(timeout_s, warn_after_s)) - waited_s;
@@ -350,15 +351,25 @@ Status Mailbox::examine_clock_of(Letter& letter, int64_t now) {
   return Status::success();
 }
 
+void Mailbox::ask(int member, int64_t now) {
+  questions_[static_cast<size_t>(member)] = {now, members_.times_heard(member)};
+  members_.ask_occupation(member);
+}
+
+// Where the group is broken the answer is the fault, which whoever was to tell it may not have told here.
+void Mailbox::ask_now_and_then(const Letter& letter, int64_t now) {
+  constexpr int64_t between_ns = 1'000'000'000;
+  const bool any = letter.peer == any_source;
+  for (int member = any ? 0 : letter.peer; member < (any ? members_.size() : letter.peer + 1); ++member)
+    if (!members_.is_here(member) && !is_gone(member) && now - questions_[static_cast<size_t>(member)].asked_ns > between_ns) ask(member, now);
+}
+
 // Asks a member on another host, unless that was done a moment ago for another letter. True once it has answered, or should have.
 bool Mailbox::knows_what_it_does(int member, int64_t now) {
   constexpr int64_t fresh_ns = 3 * longest_sleep_ns;
   if (member == any_source || members_.is_here(member)) return true;
-  Question& question = questions_[static_cast<size_t>(member)];
-  if (question.asked_ns == 0 || now - question.asked_ns > fresh_ns) {
-    question = {now, members_.times_heard(member)};
-    members_.ask_occupation(member);
-  }
+  const Question& question = questions_[static_cast<size_t>(member)];
+  if (question.asked_ns == 0 || now - question.asked_ns > fresh_ns) ask(member, now);
   return has_answered(member) || now - question.asked_ns > for_an_answer_ns;
 }
 

@@ -87,6 +87,8 @@ class Mailbox {
   Status examine_members();
   Status examine_clock();
   Status examine_clock_of(Letter& letter, int64_t now);
+  void ask(int member, int64_t now);
+  void ask_now_and_then(const Letter& letter, int64_t now);
   bool knows_what_it_does(int member, int64_t now);
   bool has_answered(int member) const;
   int gone_peer(const Letter& letter) const;

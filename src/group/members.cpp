@@ -6,15 +6,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/legible.hpp"
 
 namespace unisono {
 namespace {
-
-constexpr uint64_t pack_abort(ErrorCode code, int member, uint32_t blamed) {
-  return static_cast<uint64_t>(code) << 56 | static_cast<uint64_t>(member & 0xffff) << 32 | blamed;
-}
 
 constexpr int64_t stopped_ns = 3'000'000'000;
 
@@ -27,8 +24,8 @@ constexpr uint64_t pack_verdict(uint32_t call, const Verdict& verdict) {
 
 }  // namespace
 
-Members::Members(const LaneLayout& layout, int me, std::vector<Neighbour> neighbours, const Hosts& hosts, Remotes* remotes)
-    : lanes_(layout, me, std::move(neighbours)), remotes_(remotes), ballots_(lanes_, hosts, remotes) {}
+Members::Members(const LaneLayout& layout, int me, std::vector<Neighbour> neighbours, const Hosts& hosts, Teller* teller)
+    : lanes_(layout, me, std::move(neighbours)), teller_(teller), breaking_(lanes_), ballots_(lanes_, hosts, teller) {}
 
 void Members::met(std::span<const int64_t> places, uint64_t group, uint32_t first_call) {
   lanes_.find(places);
@@ -72,44 +69,37 @@ Verdict Members::judge(uint32_t call, Verdict verdict) {
   return {static_cast<int>(seen >> 16 & 0xffff), static_cast<int>(seen & 0xffff)};
 }
 
-// The text goes into this rank's lane, then one word decides which fault of this host is the first, then that one goes into everybody's
-// lane. Decided before anybody is told: who hears of it may leave at once, and who only sees that one leave is to name the same fault.
-void Members::revoke_here(const Status& fault) {
-  LaneControl& mine = lanes_.mine();
-  if (mine.cause[0] == 0) {
-    const std::string& text = fault.message();
-    const size_t length = std::min(text.size(), static_cast<size_t>(cause_bytes - 1));
-    std::memcpy(mine.cause, text.data(), length);
-    mine.cause[length] = 0;
-  }
-  const uint64_t packed = pack_abort(fault.code(), me(), static_cast<uint32_t>(fault.peer()));
-  uint64_t first = 0;
-  if (lanes_.shared().fault.compare_exchange_strong(first, packed, std::memory_order_acq_rel)) first = packed;
-  mine.abort.store(first, std::memory_order_release);
-  for (int member : mates()) lanes_.control(member).abort.store(first, std::memory_order_release);
-}
-
 bool Members::revoke(const Status& fault) {
-  if (is_broken()) return true;
-  revoke_here(fault);
-  return !span_hosts() || tell_fault();
+  const Breaking::Report report = breaking_.report(fault);
+  if (report == Breaking::Report::stands && span_hosts()) tell_fault(fault);
+  return report != Breaking::Report::closed;
 }
 
-bool Members::tell_fault() const try {
-  const Status fault = this->fault();
-  Notice told = notice(NoticeHead::Kind::fault);
-  told.head.code = static_cast<uint16_t>(fault.code());
-  told.head.rank = fault.peer();
-  told.add_text(fault.message());
-  tell(told);
-  return true;
-} catch (const std::bad_alloc&) {
-  return false;
+void Members::tell_fault(const Status& fault) {
+  try {
+    tell(notice(fault));
+    owes_fault_.store(false, std::memory_order_relaxed);
+  } catch (const std::bad_alloc&) {
+    owes_fault_.store(true, std::memory_order_relaxed);
+  }
+}
+
+void Members::tell_owed() {
+  if (!owes_fault()) return;
+  if (const auto fault = breaking_.open_fault()) tell_fault(*fault);
 }
 
 // Of several faults, told at once from several hosts, the ranks of a host believe the first that one of them hears of.
 void Members::told_fault(const Notice& notice) {
-  if (!is_broken()) revoke_here({static_cast<ErrorCode>(notice.head.code), legible(notice.text()), notice.head.rank});
+  static_cast<void>(breaking_.report({static_cast<ErrorCode>(notice.head.code), legible(notice.text()), notice.head.rank}));
+}
+
+Notice Members::notice(const Status& fault) const {
+  Notice told = notice(NoticeHead::Kind::fault);
+  told.head.code = static_cast<uint16_t>(fault.code());
+  told.head.rank = fault.peer();
+  told.add_text(fault.message());
+  return told;
 }
 
 Notice Members::notice(NoticeHead::Kind kind) const {
@@ -119,8 +109,11 @@ Notice Members::notice(NoticeHead::Kind kind) const {
 }
 
 void Members::tell(const Notice& notice) const {
-  for (int member = 0; member < size(); ++member)
-    if (!is_here(member)) remotes_->tell(rank(member), notice);
+  for (int member = 0; member < size(); ++member) {
+    if (is_here(member)) continue;
+    teller_->tell(rank(member), notice);
+    if (notice.head.kind == NoticeHead::Kind::fault) FAULT_POINT("fault_told");
+  }
 }
 
 Notice Members::call_notice(const ToldCall& said, bool asks) const {
@@ -134,10 +127,12 @@ Notice Members::call_notice(const ToldCall& said, bool asks) const {
 void Members::tell_call(uint32_t call, const Announcement& announcement) { tell(call_notice({word(me(), call), announcement}, true)); }
 
 void Members::ask_about(uint32_t call, int member, const Announcement& announcement) {
-  remotes_->tell(rank(member), call_notice({word(me(), call), announcement}, true));
+  teller_->tell(rank(member), call_notice({word(me(), call), announcement}, true));
 }
 
-void Members::ask_occupation(int member) { remotes_->tell(rank(member), call_notice({}, true)); }
+void Members::ask_occupations() { tell(call_notice({}, true)); }
+
+void Members::ask_occupation(int member) { teller_->tell(rank(member), call_notice({}, true)); }
 
 // The answer is about the same call, if there was one and this rank has announced it.
 void Members::told_call(int member, const Notice& notice) {
@@ -154,6 +149,7 @@ void Members::told_call(int member, const Notice& notice) {
     lanes_.word(member, call).store(told.word, std::memory_order_release);
   }
   if (!notice.head.asks) return;
+  if (const auto fault = breaking_.open_fault()) return teller_->tell(rank(member), this->notice(*fault));  // who was to tell it may have died
   Notice answer;
   {
     std::lock_guard lock(told_mutex_);  // this rank's own cell is written under it, too
@@ -162,7 +158,7 @@ void Members::told_call(int member, const Notice& notice) {
     if (mine.word != 0) std::memcpy(static_cast<void*>(&mine.announcement), lanes_.cell(me(), call).bytes, sizeof(mine.announcement));
     answer = call_notice(mine, false);
   }
-  remotes_->tell(rank(member), answer);
+  teller_->tell(rank(member), answer);
   answer_for_stopped(member, call);
 }
 
@@ -178,7 +174,7 @@ void Members::answer_for_stopped(int asker, uint32_t call) const {
     told.head.finished = finished(mate);
     told.add(&said, sizeof(said));
     told.add_text(fmt::format("{}, as rank {} on its host sees", occupation(mate), rank(me())));
-    remotes_->tell(rank(asker), told);
+    teller_->tell(rank(asker), told);
   }
 }
 
@@ -197,16 +193,6 @@ void Members::told_left(int member, const Notice& notice) {
   lanes_.left(me(), member).compare_exchange_strong(here, has_left, std::memory_order_acq_rel);
 }
 
-Status Members::fault() const {
-  const uint64_t packed = lanes_.mine().abort.load(std::memory_order_acquire);
-  const int reporter = static_cast<int>(packed >> 32 & 0xffff);
-  const auto code = static_cast<ErrorCode>(packed >> 56);
-  if (reporter >= size() || static_cast<size_t>(code) > static_cast<size_t>(ErrorCode::internal))
-    return {ErrorCode::protocol, "an invalid abort word"};
-  const char* text = lanes_.control(reporter).cause;
-  return {code, std::string(text, strnlen(text, cause_bytes)), static_cast<int32_t>(packed & 0xffffffff)};
-}
-
 Presence Members::presence(int member) const {
   if (member == me()) return Presence::here;
   const uint32_t mark = lanes_.left(me(), member).load(std::memory_order_acquire);
@@ -223,16 +209,24 @@ void Members::mark_died(int member) {
     ballots_.testify(gone());
   } catch (const Error&) {  // shared memory was written over: whoever asks for a decision says so
   }
+  if (const auto fault = breaking_.open_fault()) tell(notice(*fault));  // before: it may have ended because of that
   Notice told = notice(NoticeHead::Kind::ended);
   told.head.rank = member;
   told.head.finished = finished(member);
   tell(told);
 }
 
-void Members::say_leaving() { lanes_.mine().leaving.store(1, std::memory_order_seq_cst); }
+bool Members::say_leaving() {
+  if (!breaking_.close()) return false;
+  lanes_.mine().leaving.store(1, std::memory_order_seq_cst);
+  return true;
+}
 
+// Who hears that this member left is to know why. The fault stands in a lane that may be another group's once all have left.
 void Members::say_left() {
+  Status fault;
   try {
+    if (span_hosts() && is_broken()) fault = this->fault();
     MemberSet gone = this->gone();
     gone.add(me());
     ballots_.leave(gone);
@@ -242,7 +236,7 @@ void Members::say_left() {
   lanes_.left(me(), me()).store(has_left, std::memory_order_release);
   for (int member : mates()) lanes_.left(member, me()).store(has_left, std::memory_order_release);
   if (!span_hosts()) return;
-  if (is_broken()) static_cast<void>(tell_fault());  // before: who hears that we left is to know why
+  if (!fault.ok()) tell_fault(fault);
   tell(notice(NoticeHead::Kind::left));
 }
 

@@ -6,17 +6,19 @@
 // kept in mirrors of their lanes (told_…): of them no more is known than that.
 //
 // Who writes: under the group's runner token, but for what is marked as of any thread. Order: what a word speaks of is written
-// before the word is stored with release, and read after it was loaded with acquire. The first verdict and the first fault stand:
-// they are swapped in, with acquire-release.
+// before the word is stored with release, and read after it was loaded with acquire. The first verdict stands: it is swapped in, with
+// acquire-release. Faults: breaking.hpp.
 #pragma once
 
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <string>
 
 #include "group/announcement.hpp"
 #include "group/ballot_box.hpp"
-#include "group/remotes.hpp"
+#include "group/breaking.hpp"
+#include "group/teller.hpp"
 #include "transport/lanes.hpp"
 #include "transport/waiting.hpp"
 #include "unisono/status.hpp"
@@ -32,7 +34,7 @@ struct Verdict {
 
 class Members {
  public:
-  Members(const LaneLayout& layout, int me, std::vector<Neighbour> neighbours, const Hosts& hosts, Remotes* remotes);  // null: all are here
+  Members(const LaneLayout& layout, int me, std::vector<Neighbour> neighbours, const Hosts& hosts, Teller* teller);  // null: all are here
   void met(std::span<const int64_t> places, uint64_t group, uint32_t first_call);  // takes no memory
   Lanes& shared_memory() { return lanes_; }                           // for the engine, which moves data there
 
@@ -68,6 +70,7 @@ class Members {
   void tell_call(uint32_t call, const Announcement& announcement);
   void ask_about(uint32_t call, int member, const Announcement& announcement);
   void ask_occupation(int member);  // whatever call it is in; takes no part in this rank's. Any thread.
+  void ask_occupations();           // of all of them
 
   // How far each has come.
   void finish(uint32_t call) { lanes_.mine().finished.store(call, std::memory_order_release); }
@@ -78,18 +81,21 @@ class Members {
   // The first verdict on a call stands, and is returned.
   Verdict judge(uint32_t call, Verdict verdict);
 
-  // The first fault breaks the group, for all. Any thread; takes no memory, but for telling it to other hosts: false where there was
-  // none for that, and tell_fault() is to be called again.
-  bool revoke(const Status& fault);
-  bool tell_fault() const;
-  bool is_broken() const { return lanes_.mine().abort.load(std::memory_order_acquire) != 0; }
-  Status fault() const;  // the first; only where it is broken
+  // The first fault breaks the group, for all. Of a host only the member whose fault stands there tells the others, and only what it saw itself; it may die before it has told all.
+  // So whoever is asked about a call in a broken group answers with the fault (told_call), and who tells that a member ended, or leaves, says first what broke the group: nobody takes
+  // what came of a fault for the fault. Any thread; takes no memory, but for telling it to other hosts: where there was none for that, it is owed.
+  bool revoke(const Status& fault);  // false where this rank is leaving
+  bool owes_fault() const { return owes_fault_.load(std::memory_order_relaxed); }
+  void tell_owed();
+  bool is_broken() const { return breaking_.is_broken(); }
+  bool learn_fault() { return breaking_.learn(); }  // for who waits: see there
+  Status fault() const { return breaking_.fault(); }
 
   // Who is there. Any thread.
   Presence presence(int member) const;
   void mark_died(int member);  // unless it had left; members on other hosts are told how far it had come
   bool knows_how_far(int member) const;  // it came; always of one on this host
-  void say_leaving();          // before anything is given up: peers may be reading it
+  bool say_leaving();          // before anything is given up: peers may be reading it. False where it was said before.
   void say_left();             // after the last write into anything of the others
   bool all_left() const;
 
@@ -111,13 +117,16 @@ class Members {
   void tell(const Notice& notice) const;  // to all members on other hosts
   Notice notice(NoticeHead::Kind kind) const;
   Notice call_notice(const ToldCall& said, bool asks) const;
+  Notice notice(const Status& fault) const;
+  void tell_fault(const Status& fault);
   void answer_for_stopped(int asker, uint32_t call) const;
-  void revoke_here(const Status& fault);
 
   Lanes lanes_;
-  Remotes* remotes_;
+  Teller* teller_;
+  Breaking breaking_;
   BallotBox ballots_;
   uint64_t group_ = 0;             // its key
+  std::atomic<bool> owes_fault_{false};
   mutable std::mutex told_mutex_;  // guards the announcements in mirrors and, where the group spans hosts, this rank's own
 };
 

@@ -39,8 +39,6 @@ constexpr NoticeForm notice_forms[] = {
 };
 static_assert(std::size(notice_forms) == NoticeHead::kinds && static_cast<int>(NoticeKind::ballots) + 1 == NoticeHead::kinds);
 
-bool may_ask(NoticeKind kind) { return kind == NoticeKind::announced || kind == NoticeKind::ballots; }
-
 Status cannot_be_told(std::string_view kind, std::string_view what) { return {ErrorCode::protocol, fmt::format("a notice \"{}\" {}", kind, what)}; }
 
 Status check_told_entry(const Notice& notice, int ranks) {
@@ -66,7 +64,7 @@ Status check_head(const NoticeHead& head) {
   const NoticeForm& form = notice_forms[kind];
   if (head.bytes < form.least_bytes || head.bytes > form.most_bytes)
     return cannot_be_told(form.name, fmt::format("of {} bytes, where {} to {} can be", head.bytes, form.least_bytes, form.most_bytes));
-  if (head.asks > (may_ask(head.kind) ? 1 : 0)) return cannot_be_told(form.name, fmt::format("that asks {}", head.asks));
+  if (head.asks > (is_repeated(head.kind) ? 1 : 0)) return cannot_be_told(form.name, fmt::format("that asks {}", head.asks));
   if (form.has_code ? head.code < form.least_code || head.code > static_cast<uint16_t>(ErrorCode::internal) : head.code != 0)
     return cannot_be_told(form.name, fmt::format("with code {}", head.code));
   if (form.has_rank ? head.rank < form.least_rank : head.rank != -1) return cannot_be_told(form.name, fmt::format("of rank {}", head.rank));

@@ -82,6 +82,9 @@ struct Notice {
   }
 };
 
+// Whether who waits tells it again and again, and may ask for the same: the last is as good as all.
+constexpr bool is_repeated(NoticeHead::Kind kind) { return kind == NoticeHead::Kind::announced || kind == NoticeHead::Kind::ballots; }
+
 // Another process wrote these bytes, and says how many follow. ProtocolError that says what cannot be: of the head before anything is made for the
 // rest, then of all of it, for a world of so many ranks.
 Status check_head(const NoticeHead& head);

@@ -13,19 +13,19 @@
 #include <string>
 #include <vector>
 
-#include "group/notice.hpp"
+#include "group/teller.hpp"
 #include "transport/router.hpp"
 
 namespace unisono {
 
-class Remotes {
+class Remotes final : public Teller {
  public:
   // `wake`: the control thread is to listen, though nothing may come any more.
   Remotes(std::span<const Neighbour> everybody, int me, const Ways& ways, std::function<void()> wake);
   Remotes(const Remotes&) = delete;
 
   std::span<const int> ranks() const { return ranks_; }
-  void tell(int rank, const Notice& notice);  // nothing to one that is gone, or on this host
+  void tell(int rank, const Notice& notice) override;
   void tell_all(const Notice& notice);
 
   struct Heard {

@@ -15,7 +15,7 @@ constexpr std::string_view broken_between_hosts = "This group spans hosts and is
 // Asked while waiting, never on the way of a call that goes well.
 Status Group::examine() {
   if (left_) return gone_status();
-  if (members_.is_broken()) return members_.fault();
+  if (members_.learn_fault()) return members_.fault();
   if (current_.announced) RETURN_IF_ERROR(examine_differences());
   if (!run_.failure().ok()) {
     if (run_.unreadable() >= 0) parts_.world->stop_reading(world_rank(run_.unreadable()));
@@ -117,13 +117,16 @@ void Group::break_refused() {
 }
 
 // Members on other hosts do not see this rank's announcements: once it has waited for a while they are told, and asked for theirs, so
-// that everybody can say who is missing, and whose calls differ though nobody has sent anything.
+// that everybody can say who is missing, and whose calls differ though nobody has sent anything. A rank that waits for its mates before it may announce its call asks as well: a broken group answers with its fault.
 void Group::tell_call() {
   constexpr int64_t between_ns = 1'000'000'000;
   const int64_t now = now_ns();
-  if (!members_.span_hosts() || !current_.announced || (current_.told_ns != 0 && now - current_.told_ns < between_ns)) return;
+  if (!members_.span_hosts() || (current_.told_ns != 0 && now - current_.told_ns < between_ns)) return;
   current_.told_ns = now;
-  members_.tell_call(current_.number, current_.decision->announcement);
+  if (current_.announced)
+    members_.tell_call(current_.number, current_.decision->announcement);
+  else
+    members_.ask_occupations();
 }
 
 void Group::told(int member, const Notice& notice) {
@@ -139,19 +142,18 @@ void Group::told(int member, const Notice& notice) {
     case NoticeHead::Kind::ended:
       if (const int ended = notice.head.rank; ended >= 0 && ended < size() && parts_.hosts.share(ended, member)) members_.told_how_far(ended, notice);
       return;
-    case NoticeHead::Kind::fault: break;
+    case NoticeHead::Kind::fault:
+      if (left_) return;
+      members_.told_fault(notice);
+      return members_.wake_everyone();
     default: return;
   }
-  {
-    std::lock_guard lock(cause_mutex_);
-    if (left_) return;
-    members_.told_fault(notice);
-  }
-  members_.wake_everyone();
 }
 
-void Group::tell_owed() {
-  if (owes_fault_ && !left_) owes_fault_ = !members_.tell_fault();
+// It had finished this call, and perhaps left; but a part of what it had sent was still on the way when its machine fell silent, and will not come.
+bool Group::is_lost_on_the_way(int member) {
+  return members_.knows_how_far(member) && at_least(members_.finished(member), current_.number) && !members_.is_here(member) &&
+         parts_.world->is_silent(world_rank(member)) && router_.awaits(member);
 }
 
 // Whether this call still needs something of a member that is gone. Of one on another host it may not be known how far it came: then it is
@@ -172,6 +174,7 @@ Status Group::examine_members() {
     if (member == me()) continue;
     const Presence presence = members_.presence(member);
     if (presence == Presence::here) continue;
+    if (is_lost_on_the_way(member)) return break_group(no_way_to(member, {ErrorCode::peer_lost, "its machine has fallen silent"}, call_text()));
     std::string how = presence == Presence::left ? "left the group" + parts_.world->last_words(world_rank(member)) : parts_.world->how_lost(world_rank(member));
     if (!is_needed(member)) continue;
     return break_group({ErrorCode::peer_lost,
@@ -249,12 +252,8 @@ Status Group::break_group(const Status& status) {
 
 // False when this rank has left. Takes no memory.
 bool Group::spread_break(const Status& status) {
-  {
-    std::lock_guard lock(cause_mutex_);
-    if (left_) return false;
-    if (!members_.revoke(status)) owes_fault_ = true;
-  }
-  if (owes_fault_) parts_.world->wake_control();
+  if (!members_.revoke(status)) return false;
+  if (members_.owes_fault()) parts_.world->wake_control();
   members_.wake_everyone();
   return true;
 }

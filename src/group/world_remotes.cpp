@@ -105,11 +105,19 @@ bool World::pass_on(int from, const Notice& notice) {
   return found;
 }
 
-// What is told of a group that the teller has made already, and this rank not yet, waits for that.
+// What is told of a group that the teller has made already, and this rank not yet, waits for that. Of what a waiting rank tells again and again the last is kept, and given up first.
 void World::heard_of_group(int from, const Notice& notice) {
   std::lock_guard lock(mutex_);
   if (pass_on(from, notice)) return;
-  if (early_.size() >= most_early) early_.pop_front();
+  auto is_told_again = [](const Remotes::Heard& heard) { return is_repeated(heard.notice.head.kind); };
+  auto is_the_same = [&](const Remotes::Heard& heard) {
+    return heard.rank == from && heard.notice.head.kind == notice.head.kind && heard.notice.head.group == notice.head.group && heard.notice.head.rank == notice.head.rank;
+  };
+  if (is_repeated(notice.head.kind)) std::erase_if(early_, is_the_same);
+  if (early_.size() >= most_early) {
+    const auto least = std::ranges::find_if(early_, is_told_again);
+    early_.erase(least == early_.end() ? early_.begin() : least);
+  }
   early_.push_back({from, notice});
 }
 

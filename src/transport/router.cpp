@@ -101,6 +101,11 @@ void Router::set() {
     if (channel && (channel->sending() || channel->receiving())) channel->arm();
 }
 
+bool Router::awaits(int member) const {
+  const auto& channel = channels_[static_cast<size_t>(member)];
+  return channel && channel->receiving();
+}
+
 bool Router::is_lost(int member) const {
   const Channel* channel = channels_[static_cast<size_t>(member)].get();
   return channel && (channel->sending() || channel->receiving()) && !channel->state().ok();

@@ -70,6 +70,7 @@ class Router final : public Alarm {
     int member;
     Status why;
   };
+  bool awaits(int member) const;   // a receive is posted
   bool is_lost(int member) const;  // nothing more will come from there, or go, though something is posted
   bool has_no_more(int member);    // of one that is gone: nor will anything that it sent before
   std::optional<Loss> unexplained_loss(const std::function<bool(int)>& is_needed);
