@@ -60,8 +60,14 @@ HostWatch::HostWatch(Sockets& sockets, std::span<const Neighbour> everybody, con
 
 void HostWatch::hold(Watched& host, Wire wire) {
   keep_alive(wire.number());
+  prove(host, Address::of_peer(wire.number()));
   host.held.push_back({std::move(wire)});
   if (host.held.size() > most_held) host.held.erase(host.held.begin());
+}
+
+void HostWatch::prove(Watched& host, const Address& address) {
+  auto is_it = [&](const Address& one) { return one.is_same_host(address); };
+  if (address && std::ranges::none_of(host.proven, is_it)) host.proven.push_back(address);
 }
 
 // Two that watch a host begin with two of its ranks.
@@ -92,8 +98,7 @@ bool HostWatch::can_connect(int rank, const std::function<bool(int rank)>& is_lo
   return !is_lost(rank) && !everybody_[static_cast<size_t>(rank)].where.out_of_reach;
 }
 
-// To one of its ranks after the other, until one opens. That its kernel takes a connection counts as an answer; that it refuses one does not: on a machine that was
-// started anew nobody of the job is left.
+// To one of its ranks after the other, until one opens. That its kernel refuses a connection is no answer: on a machine that was started anew nobody of the job is left.
 void HostWatch::connect(int number, Watched& host, const std::function<bool(int rank)>& is_lost) {
   if (!host.connecting) {
     if (host.rests_until.at_ns != never_ns && !host.rests_until.passed()) return;
@@ -106,12 +111,14 @@ void HostWatch::connect(int number, Watched& host, const std::function<bool(int 
     host.candidates += tries;
     const Neighbour& other = everybody_[static_cast<size_t>(to)];
     const SocketKey key{.token = other.token, .group = 0, .use = watch_use, .from = me_, .to = to};
+    if (!other.where.addresses.empty()) prove(host, other.where.addresses.front());  // by which it was reached when ranks joined
     host.connecting = std::make_unique<Connecting>(sockets_, other.where.addresses, key);
     host.speaks_by = Deadline::in_seconds(speaks_within_s);
     if (host.heard_ns == 0) host.heard_ns = now_ns();
   }
   const bool is_over = host.connecting->turn();
-  host.heard_ns = std::max(host.heard_ns, host.connecting->answered_ns());
+  auto is_proven = [&](const Address& at) { return std::ranges::any_of(host.proven, [&](const Address& one) { return one.is_same_host(at); }); };
+  host.heard_ns = std::max(host.heard_ns, host.connecting->answered_ns(is_proven));
   if (is_over && host.connecting->was_short()) host.heard_ns = now_ns();  // who was not asked cannot be silent; where there is no way to ask it, it is
   if (is_over && host.connecting->state().ok()) hold(host, host.connecting->take());
   if (!is_over && !host.speaks_by.passed()) return host.connecting->arm();

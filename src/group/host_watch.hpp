@@ -5,6 +5,9 @@
 // Two ranks of each host, its watchers, connect to the next two hosts that are there, to whichever rank of them answers; both ends judge by what they have. A connection
 // that ends is no news: processes end, boxes on the way reset. It is made anew, and silence counts from when the other kernel was last heard.
 //
+// While it is made anew, that a kernel takes the connection is an answer, for its process may be stopped; but only at an address where a rank of that host has shown
+// that it is there. At any other somebody else may answer: this machine itself, which has a docker0 with the same address, or a box on the way.
+//
 // Not thread-safe: the control thread's.
 #pragma once
 
@@ -60,6 +63,7 @@ class HostWatch {
   };
   struct Watched {
     std::vector<Held> held;                  // open connections to its ranks and from them
+    std::vector<Address> proven;             // where a rank of it has shown that it is there
     std::unique_ptr<Connecting> connecting;  // one more
     size_t candidates = 0;                   // that were tried so far
     Deadline speaks_by = {}, rests_until = {};
@@ -69,6 +73,7 @@ class HostWatch {
   Watched& watched(int host);
   void take_arrived();
   void hold(Watched& host, Wire wire);
+  static void prove(Watched& host, const Address& address);
   void hear(Watched& host, int64_t now);
   void connect(int number, Watched& host, const std::function<bool(int rank)>& is_lost);
   bool can_connect(int rank, const std::function<bool(int rank)>& is_lost) const;

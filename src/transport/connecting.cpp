@@ -70,7 +70,7 @@ void Connecting::look() {
     socklen_t bytes = sizeof(error);
     if (poll(&polled, 1, 0) > 0 && getsockopt(attempt.socket.number(), SOL_SOCKET, SO_ERROR, &error, &bytes) == 0 && error == 0) {
       attempt.stage = Stage::answers;
-      answered_ns_ = now_ns();
+      attempt.answered_ns = now_ns();
     } else if (error != 0 || attempt.silent_until.passed()) {
       all_strangers_ = false;
       fail(attempt, error != 0 ? std::strerror(error) : fmt::format("no answer for {} s", patience_s_));
@@ -109,7 +109,7 @@ bool Connecting::speak() {
 
 void Connecting::begin_again() {
   constexpr int64_t longest_rest_ns = 500'000'000;
-  for (Attempt& attempt : attempts_) attempt = {.to = attempt.to};
+  for (Attempt& attempt : attempts_) attempt = {.to = attempt.to, .answered_ns = attempt.answered_ns};
   begun_ = 0;
   all_strangers_ = true;
   next_at_ns_ = now_ns() + rest_ns_;
@@ -137,6 +137,13 @@ bool Connecting::turn() {
     if (!goes_on) break;
   }
   return !state_.ok();
+}
+
+int64_t Connecting::answered_ns(const std::function<bool(const Address&)>& counts) const {
+  int64_t last = 0;
+  for (const Attempt& attempt : attempts_)
+    if (attempt.answered_ns > last && counts(attempt.to)) last = attempt.answered_ns;
+  return last;
 }
 
 Status Connecting::no_way() const {

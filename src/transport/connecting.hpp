@@ -10,6 +10,7 @@
 // Used by one thread at a time; nothing in it blocks.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,7 +29,7 @@ class Connecting {
   const Status& state() const { return state_; }  // why it cannot be: each address with what became of it
   Wire take();
   const Address& address() const { return attempts_[current_].to; }  // once it is open
-  int64_t answered_ns() const { return answered_ns_; }               // when the last machine that answered did; 0: none has
+  int64_t answered_ns(const std::function<bool(const Address&)>& counts) const;  // when somebody last answered at an address that counts; 0: nobody has
   bool was_short() const { return was_short_; }                      // nobody was asked, for lack of descriptors or memory here
 
  private:
@@ -39,6 +40,7 @@ class Connecting {
     Descriptor socket = {};
     Deadline silent_until = {};
     bool was_cut_off = false;  // it answered, and then closed the connection without a word
+    int64_t answered_ns = 0;   // the last time
     std::string why = {};
   };
   void begin();
@@ -61,7 +63,7 @@ class Connecting {
   int64_t next_at_ns_ = 0;    // when the next is begun, though none has failed
   size_t current_ = 0;        // that is spoken to
   std::unique_ptr<Opening> opening_;
-  int64_t begun_to_speak_ns_ = 0, answered_ns_ = 0;
+  int64_t begun_to_speak_ns_ = 0;
   bool was_short_ = false;
   bool all_strangers_ = true;  // of those that failed, every one answered, and none had the secret
   Status state_;
