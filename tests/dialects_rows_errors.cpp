@@ -195,7 +195,7 @@ constexpr Row rows[] = {
     {"error.memory", no_memory_for_the_result},
     {"error.init", nullptr, [] {
        expect_error<InitError>([] { distributed::init_process_group({.rank = 5, .world_size = 2, .job = unique_job()}); },
-                               {"rank 5 in a world of 2"});
+                               {"rank 5 is out of range: the world has 2 ranks"});
        EXPECT_FALSE(distributed::is_initialized());
      }},
     {"error.joining", nullptr, [] {

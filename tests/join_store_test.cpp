@@ -216,7 +216,7 @@ TEST(JoinStore, ways_to_meet_that_are_none_are_refused) {
   expect_error<ArgumentError>({"give both or neither"}, [&] { init_process_group({.rank = 0, .store = store}); });
   expect_error<ArgumentError>({"env://", "two ways"},
                               [&] { init_process_group({.rank = 0, .world_size = 1, .init_method = "env://", .store = store}); });
-  expect_error<InitError>({"rank 2 in a world of 2"}, [&] { init_process_group({.rank = 2, .world_size = 2, .store = store}); });
+  expect_error<InitError>({"rank 2 is out of range: the world has 2 ranks"}, [&] { init_process_group({.rank = 2, .world_size = 2, .store = store}); });
   EXPECT_EQ(store->num_keys(), 0);
   EXPECT_FALSE(distributed::is_initialized());
 }

@@ -65,7 +65,7 @@ TEST(Join, ranks_that_cannot_be_are_refused_at_once) {
     auto world = join_as(rank, size, unique_job(), Worlds::test_settings());
     ASSERT_FALSE(world.ok());
     EXPECT_EQ(world.status().code(), ErrorCode::init);
-    EXPECT_NE(world.status().text().find(fmt::format("rank {} in a world of {} ranks", rank, size)), std::string::npos) << world.status().text();
+    EXPECT_NE(world.status().text().find(fmt::format("rank {} is out of range: the world has {} ranks", rank, size)), std::string::npos) << world.status().text();
   }
 }
 

@@ -144,6 +144,16 @@ TEST(MembersOnHosts, who_waits_learns_what_its_host_has_decided) {
   EXPECT_EQ(members[1].fault().text(), fault_of(0).text());
 }
 
+// The one whose fault it was died before it had told anybody; whoever leaves has not waited, and so not looked.
+TEST(MembersOnHosts, who_leaves_tells_what_its_host_has_decided) {
+  OnHosts members({0, 0, 1});
+  members[0].revoke(fault_of(0));
+  members.hosts.lane(1).abort = 0;
+  EXPECT_TRUE(members[1].say_leaving());
+  members[1].say_left();
+  EXPECT_EQ(members.told_by(1), (Texts{"2: seen by rank 0", "2: left"}));
+}
+
 // Lanes may be another group's once all have left.
 TEST(MembersOnHosts, who_is_leaving_breaks_nothing_and_is_asked_in_vain) {
   OnHosts members({0, 0, 1});

@@ -244,7 +244,9 @@ std::string Run::how_far() const {
       const Arrival& from = arrivals_[static_cast<size_t>(step.peer)];
       const bool in_the_middle = from.part == Arrival::Part::body && !from.aside && from.piece > 0;
       const int64_t came = receipts_[oldest_ % max_window].bytes + (in_the_middle ? from.piece - router_.to(step.peer).unreceived_bytes() : 0);
-      parts.push_back(fmt::format("{} of {} bytes from rank {} have come", came, place(step.target, oldest_).bytes, lanes_.member(step.peer).rank));
+      const int64_t awaited = place(step.target, oldest_).bytes;
+      const int rank = lanes_.member(step.peer).rank;
+      parts.push_back(awaited == 0 ? fmt::format("rank {} has not been heard from", rank) : fmt::format("{} of {} bytes from rank {} have come", came, awaited, rank));
     }
   }
   std::vector<int> told;

@@ -11,6 +11,7 @@
 #include <chrono>
 
 #include "base/check.hpp"
+#include "base/ranks_text.hpp"
 #include "group/group.hpp"
 #include "group/world.hpp"
 
@@ -111,7 +112,7 @@ Status Group::undecided(const Motion& motion, const BallotAnswer& answer) const 
   auto ranks_of = [&](const std::vector<int>& members) {
     std::vector<int> ranks;
     for (int member : members) ranks.push_back(world_rank(member));
-    return fmt::format("{}", fmt::join(ranks, ", "));
+    return ranks_text(ranks);
   };
   switch (answer.state) {
     case BallotAnswer::State::too_late:
@@ -121,18 +122,18 @@ Status Group::undecided(const Motion& motion, const BallotAnswer& answer) const 
       for (int member = 0; member < size(); ++member)
         if (answer.counted.contains(member)) counted.push_back(member);
       return {ErrorCode::revoked,
-              fmt::format("group \"{}\": rank {} can reach ranks {} only. Of ranks {}, none of which is known to have ended, that is not the larger part: this may be the smaller side "
+              fmt::format("group \"{}\": rank {} can reach {} only. Of {}, none of which is known to have ended, that is not the larger part: this may be the smaller side "
                           "of a network that was cut in two, and the others may go on without it. UNISONO_MINORITY=on lets both sides go on",
-                          name(), world_rank(me()), fmt::join(survivors(), ", "), ranks_of(counted)), world_rank(me())};
+                          name(), world_rank(me()), ranks_text(survivors()), ranks_of(counted)), world_rank(me())};
     }
     default: break;
   }
   if (answer.missing.empty())
     return {ErrorCode::timeout, fmt::format("group \"{}\": rank {} waited {:.1f} s to {}; everybody has voted, but too few hosts have answered. Nothing is broken: try again",
                                             name(), world_rank(me()), motion.timeout_s, motion.topic == Topic::agree ? "agree" : "shrink")};
-  return {ErrorCode::timeout, fmt::format("group \"{}\": rank {} waited {:.1f} s to {}, and rank{} {} did not come. Nothing is broken: {}", name(), world_rank(me()), motion.timeout_s,
-                                          motion.topic == Topic::agree ? "agree" : "shrink", answer.missing.size() == 1 ? "" : "s",
-                                          ranks_of(answer.missing), motion.topic == Topic::agree ? "agree again, or shrink the group if they are stuck" : "exclude them if they are stuck")};
+  return {ErrorCode::timeout, fmt::format("group \"{}\": rank {} waited {:.1f} s to {}, and {} did not come. {}", name(), world_rank(me()), motion.timeout_s,
+                                          motion.topic == Topic::agree ? "agree" : "shrink", ranks_of(answer.missing),
+                                          motion.topic == Topic::agree ? "Nothing is broken: agree again, or shrink the group if they are stuck" : "Shrink again, and exclude them if they are stuck")};
 }
 
 }  // namespace unisono

@@ -27,6 +27,7 @@
 #include "group/group_parts.hpp"
 #include "group/mailbox.hpp"
 #include "group/members.hpp"
+#include "group/owed.hpp"
 #include "group/signatures.hpp"
 #include "group/token.hpp"
 #include "planner/planner.hpp"
@@ -150,6 +151,7 @@ class Group : public std::enable_shared_from_this<Group> {
     bool noted = false;                  // that this process waits in it, for others to see
     bool warned = false;
     int64_t told_ns = 0;                 // when members on other hosts were last told of it, and asked
+    bool asked_unannounced = false;      // then it was not announced yet
     int64_t other_call_ns = 0;           // since when a frame of another call has been seen
     int64_t gone_ns = 0;                 // since when a member on another host has been known to be gone
     uint64_t gone_moves = 0;             // how often something had moved by then
@@ -211,8 +213,8 @@ class Group : public std::enable_shared_from_this<Group> {
   Status examine_members();
   Status examine_frames();
   Status earlier_difference(int member, uint64_t word) const;
-  bool is_lost_on_the_way(int member);
-  bool is_needed(int member);
+  Owed owed_by_gone(int member);
+  bool has_waited_for_better_news();
   void break_refused();
   void tell_call();
   Status examine_clock();

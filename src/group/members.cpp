@@ -25,7 +25,7 @@ constexpr uint64_t pack_verdict(uint32_t call, const Verdict& verdict) {
 }  // namespace
 
 Members::Members(const LaneLayout& layout, int me, std::vector<Neighbour> neighbours, const Hosts& hosts, Teller* teller)
-    : lanes_(layout, me, std::move(neighbours)), teller_(teller), breaking_(lanes_), ballots_(lanes_, hosts, teller) {}
+    : lanes_(layout, me, std::move(neighbours)), teller_(teller), breaking_(lanes_), ballots_(lanes_, hosts, teller), heard_ns_(static_cast<size_t>(lanes_.members())) {}
 
 void Members::met(std::span<const int64_t> places, uint64_t group, uint32_t first_call) {
   lanes_.find(places);
@@ -140,6 +140,7 @@ void Members::told_call(int member, const Notice& notice) {
   if (!notice.read(told)) return;
   const uint32_t call = call_of(told.word);
   if (!knows_how_far(member)) lanes_.control(member).finished.store(notice.head.finished, std::memory_order_release);
+  heard_ns_[static_cast<size_t>(member)].store(now_ns(), std::memory_order_relaxed);
   write_note(lanes_.member(member).head().waiting, legible(notice.text().substr(sizeof(told))));
   if (told.word != 0) {
     char* const text = told.announcement.text;
@@ -226,7 +227,7 @@ bool Members::say_leaving() {
 void Members::say_left() {
   Status fault;
   try {
-    if (span_hosts() && is_broken()) fault = this->fault();
+    if (span_hosts() && learn_fault()) fault = this->fault();
     MemberSet gone = this->gone();
     gone.add(me());
     ballots_.leave(gone);

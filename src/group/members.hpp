@@ -14,6 +14,7 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "group/announcement.hpp"
 #include "group/ballot_box.hpp"
@@ -46,6 +47,7 @@ class Members {
   std::string process(int member) const { return lanes_.member(member).process(); }  // "pid 12 on two"
   std::string occupation(int member) const;  // in which call it has been waiting for a while, or gave up; "": in none. Any thread.
   uint64_t times_heard(int member) const;    // how often it has said so, of one on another host; what it said is then known. Any thread.
+  int64_t heard_ns(int member) const { return heard_ns_[static_cast<size_t>(member)].load(std::memory_order_relaxed); }  // when it last said how far it is; 0: never
 
   // Sleeping and waking. A bed is shared where one word releases the whole group.
   Bed bed(bool shared = false, Alarm* alarm = nullptr) const {
@@ -127,6 +129,7 @@ class Members {
   BallotBox ballots_;
   uint64_t group_ = 0;             // its key
   std::atomic<bool> owes_fault_{false};
+  std::vector<std::atomic<int64_t>> heard_ns_;  // by member; of those on other hosts
   mutable std::mutex told_mutex_;  // guards the announcements in mirrors and, where the group spans hosts, this rank's own
 };
 

@@ -32,7 +32,7 @@ void Remotes::move(Peer& peer) {
 void Remotes::tell(int rank, const Notice& notice) {
   std::lock_guard lock(mutex_);
   Peer& to = peer(rank);
-  if (!to.channel || (to.telling.size() >= most_waiting && notice.head.kind == NoticeHead::Kind::announced)) return;
+  if (!to.channel || (to.telling.size() >= most_waiting && is_repeated(notice.head.kind))) return;
   to.telling.push_back(notice);
   Notice& kept = to.telling.back();
   kept.head.bytes = static_cast<uint32_t>(kept.body.size());

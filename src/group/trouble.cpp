@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/check.hpp"
+#include "base/ranks_text.hpp"
 #include "group/group.hpp"
 #include "group/world.hpp"
 
@@ -33,10 +34,11 @@ Status Group::no_way_to(int member, const Status& why, const std::string& in_wha
     return {ErrorCode::resource, fmt::format("rank {} has no way to rank {}: {}; {}. This group is broken: make a new one", world_rank(me()),
                                              world_rank(member), why.message(), in_what),
             world_rank(me())};
-  const bool is_here = members_.presence(member) == Presence::here;
+  const Presence presence = members_.presence(member);
+  const std::string_view though = presence == Presence::here ? "it has not ended" : presence == Presence::left ? "it had finished before it left" : "it had finished before it died";
   return {ErrorCode::peer_lost, fmt::format("the way to rank {} ({}) is lost, though {}: {}; {}; seen by rank {}. This group is broken: "
                                             "make a new one",
-                                            world_rank(member), members_.process(member), is_here ? "it has not ended" : "it had finished before it left",
+                                            world_rank(member), members_.process(member), though,
                                             why.message(), in_what, world_rank(me())),
           world_rank(member)};
 }
@@ -121,8 +123,10 @@ void Group::break_refused() {
 void Group::tell_call() {
   constexpr int64_t between_ns = 1'000'000'000;
   const int64_t now = now_ns();
-  if (!members_.span_hosts() || (current_.told_ns != 0 && now - current_.told_ns < between_ns)) return;
+  const bool is_news = current_.announced && std::exchange(current_.asked_unannounced, false);
+  if (!members_.span_hosts() || (current_.told_ns != 0 && now - current_.told_ns < between_ns && !is_news)) return;
   current_.told_ns = now;
+  current_.asked_unannounced = !current_.announced;
   if (current_.announced)
     members_.tell_call(current_.number, current_.decision->announcement);
   else
@@ -150,22 +154,24 @@ void Group::told(int member, const Notice& notice) {
   }
 }
 
-// It had finished this call, and perhaps left; but a part of what it had sent was still on the way when its machine fell silent, and will not come.
-bool Group::is_lost_on_the_way(int member) {
-  return members_.knows_how_far(member) && at_least(members_.finished(member), current_.number) && !members_.is_here(member) &&
-         parts_.world->is_silent(world_rank(member)) && router_.awaits(member);
-}
-
-// Whether this call still needs something of a member that is gone. Of one on another host it may not be known how far it came: then it is
-// needed if its connection has ended, or nothing has moved for a while.
-bool Group::is_needed(int member) {
-  if (members_.knows_how_far(member)) return !at_least(members_.finished(member), current_.number);
-  if (router_.has_no_more(member) || parts_.world->is_silent(world_rank(member))) return true;
+// Since nothing has moved any more.
+bool Group::has_waited_for_better_news() {
   if (current_.gone_ns == 0 || current_.gone_moves != run_.moves()) {
     current_.gone_ns = now_ns();
     current_.gone_moves = run_.moves();
   }
   return now_ns() - current_.gone_ns > for_better_news_ns;
+}
+
+Owed Group::owed_by_gone(int member) {
+  const bool knows = members_.knows_how_far(member);
+  return owed_by({.is_here = members_.is_here(member),
+                  .knows_how_far = knows,
+                  .has_finished = knows && at_least(members_.finished(member), current_.number),
+                  .is_silent = parts_.world->is_silent(world_rank(member)),
+                  .is_awaited = router_.awaits(member),
+                  .has_no_more = !knows && router_.has_no_more(member),
+                  .has_been_waited_for = !knows && has_waited_for_better_news()});
 }
 
 // A member that died or left is a fault only if this call still needs something of it.
@@ -174,9 +180,10 @@ Status Group::examine_members() {
     if (member == me()) continue;
     const Presence presence = members_.presence(member);
     if (presence == Presence::here) continue;
-    if (is_lost_on_the_way(member)) return break_group(no_way_to(member, {ErrorCode::peer_lost, "its machine has fallen silent"}, call_text()));
-    std::string how = presence == Presence::left ? "left the group" + parts_.world->last_words(world_rank(member)) : parts_.world->how_lost(world_rank(member));
-    if (!is_needed(member)) continue;
+    const Owed owed = owed_by_gone(member);
+    if (owed == Owed::nothing) continue;
+    if (owed == Owed::what_it_sent) return break_group(no_way_to(member, {ErrorCode::peer_lost, "its machine has fallen silent"}, call_text()));
+    const std::string how = presence == Presence::left ? "left the group" + parts_.world->last_words(world_rank(member)) : parts_.world->how_lost(world_rank(member));
     return break_group({ErrorCode::peer_lost,
                         fmt::format("rank {} ({}) {}; {}; {}first seen by rank {} after {:.2f} s. "
                                     "This group is broken: make a new one without that rank",
@@ -224,17 +231,20 @@ std::string Group::call_text() const {
 // Who has not entered, who is in another call, and how far each has come; of members on other hosts, as they last said.
 std::string Group::who_is_missing() const {
   std::vector<std::string> parts;
+  std::vector<int> inside;
   for (int member = 0; member < size(); ++member) {
     if (member == me()) continue;
-    const uint64_t word = members_.word(member, current_.number);
     const uint32_t finished = members_.finished(member);
     const std::string elsewhere = members_.occupation(member);
-    if (!at_least(call_of(word), current_.number))
-      parts.push_back(fmt::format("rank {} has not entered call #{} (last finished call #{}){}", world_rank(member), current_.number,
-                                  finished, elsewhere.empty() ? "" : fmt::format("; it {}", elsewhere)));
+    const bool is_known = members_.is_here(member) || members_.knows_how_far(member) || members_.heard_ns(member) >= current_.started_ns;
+    if (!at_least(call_of(members_.word(member, current_.number)), current_.number))
+      parts.push_back(fmt::format("rank {} has not entered call #{}{}{}", world_rank(member), current_.number,
+                                  is_known ? fmt::format(" (last finished call #{})", finished) : ", as far as is known here: it has not answered",
+                                  elsewhere.empty() ? "" : fmt::format("; it {}", elsewhere)));
     else if (!at_least(finished, current_.number))
-      parts.push_back(fmt::format("rank {} has entered it and not finished", world_rank(member)));
+      inside.push_back(world_rank(member));
   }
+  if (!inside.empty()) parts.push_back(fmt::format("{} {} entered it and not finished", ranks_text(inside), inside.size() == 1 ? "has" : "have"));
   if (parts.empty()) parts.push_back("everybody has entered");
   const bool is_on_the_way = members_.span_hosts() && current_.path == Path::schedule && current_.announced;
   if (const std::string how_far = is_on_the_way ? run_.how_far() : ""; !how_far.empty()) parts.push_back(how_far);

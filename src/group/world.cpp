@@ -23,9 +23,9 @@ World::World(WorldOptions options)
 
 Result<std::shared_ptr<World>> World::join(WorldOptions options) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
-    return Status(ErrorCode::init, fmt::format("rank {} in a world of {} ranks cannot be", options.rank, options.size));
+    return Status(ErrorCode::init, fmt::format("rank {} is out of range: the world has {} ranks", options.rank, options.size));
   if (options.size > most_ranks)
-    return Status(ErrorCode::init, fmt::format("a world of {} ranks cannot be; at most {} join on one machine", options.size, most_ranks));
+    return Status(ErrorCode::init, fmt::format("a world of {} ranks is too large: {} at most", options.size, most_ranks));
   std::shared_ptr<World> world(new World(std::move(options)));
   const Status status = or_out_of_memory([&] { return world->open(); });
   if (status.ok()) return world;

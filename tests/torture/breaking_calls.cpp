@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "group/owed.hpp"
 #include "tests/torture/breaking_rank.hpp"
 
 namespace unisono::testing {
@@ -108,8 +109,8 @@ Status BreakingWorld::examine(int one) {
     const bool left = members.presence(other) == Presence::left;
     return break_group(one, ErrorCode::peer_lost, fmt::format("rank {} {}, as rank {} sees in call {}", other, left ? "left" : "died", one, me.number), {other});
   }
-  for (int other = 0; other < count(); ++other)
-    if (is_quiet_ && me.announced && is_awaited(one, other) && members.presence(other) != Presence::here)
+  for (int other = 0; other < count(); ++other)  // whose connection has ended, which nobody sees where the wire is cut
+    if (is_quiet_ && me.announced && is_awaited(one, other) && members.presence(other) != Presence::here && !is_apart(one, other))
       return break_group(one, ErrorCode::peer_lost, fmt::format("the way to rank {} is lost, as rank {} sees in call {}", other, one, me.number), differs_ ? std::set<int>() : std::set{other});
   return Status::success();
 }
@@ -119,11 +120,17 @@ bool BreakingWorld::is_awaited(int one, int other) {
   return needs(rank(one).shape, one, other) && !rank(one).got.contains(other) && data_[{other, one}].empty();
 }
 
+// As Group::owed_by_gone().
 bool BreakingWorld::is_needed(int one, int other) {
   const Members& members = *rank(one).members;
-  if (is_apart(one, other) && rank(one).announced && is_awaited(one, other)) return true;  // however far it came
-  if (members.knows_how_far(other)) return !at_least(members.finished(other), rank(one).number);
-  return data_[{other, one}].empty() || is_apart(one, other) || is_quiet_;
+  const bool knows = members.knows_how_far(other);
+  return owed_by({.is_here = members.is_here(other),
+                  .knows_how_far = knows,
+                  .has_finished = knows && at_least(members.finished(other), rank(one).number),
+                  .is_silent = is_apart(one, other),
+                  .is_awaited = rank(one).announced && is_awaited(one, other),
+                  .has_no_more = data_[{other, one}].empty(),
+                  .has_been_waited_for = is_quiet_}) != Owed::nothing;
 }
 
 Status BreakingWorld::break_group(int one, ErrorCode code, const std::string& what, std::set<int> named) {
