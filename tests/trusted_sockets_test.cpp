@@ -1,5 +1,6 @@
 // Connections between ranks that have a secret in common: what is said before the first byte of data, who is let in, and who is not.
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -84,11 +85,29 @@ TEST_P(TrustedStreams, that_begin_to_open_go_on_while_they_are_only_read) {
   EXPECT_EQ(in, 8u) << there.state().text();
 }
 
-int send_buffer_of(int socket) {
-  int bytes = 0;
-  socklen_t length = sizeof(bytes);
-  EXPECT_EQ(getsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, &length), 0);
-  return bytes;
+int option_of(int socket, int level, int option) {
+  int value = 0;
+  socklen_t length = sizeof(value);
+  EXPECT_EQ(getsockopt(socket, level, option, &value, &length), 0);
+  return value;
+}
+int send_buffer_of(int socket) { return option_of(socket, SOL_SOCKET, SO_SNDBUF); }
+
+// Both ends, so that a firewall does not forget them; and nothing ends them because nobody reads.
+TEST(TrustedSockets, are_kept_alive_where_nothing_is_sent) {
+  Rank zero(0, 'a'), one(1, 'a');
+  SocketStream there = stream_between(zero, 0, one, 1), back = stream_between(one, 1, zero, 0);
+  expect_bytes_pass(there, back, 8);
+  int ends = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int number = std::stoi(entry.path().filename());
+    if (!Address::of_peer(number)) continue;
+    ++ends;
+    EXPECT_EQ(option_of(number, SOL_SOCKET, SO_KEEPALIVE), 1);
+    EXPECT_EQ(option_of(number, IPPROTO_TCP, TCP_KEEPIDLE), 60);
+    EXPECT_EQ(option_of(number, IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
+  }
+  EXPECT_GE(ends, 2);
 }
 
 // That is, on the same machine.

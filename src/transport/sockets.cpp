@@ -112,10 +112,15 @@ std::vector<Address> Sockets::in_order(int rank, std::vector<Address> addresses)
 }
 
 void Sockets::prepare(int socket) const {
-  const int on = 1, bytes = static_cast<int>(choice_.send_buffer_bytes);
+  const int on = 1, every_s = 60, most = 100, bytes = static_cast<int>(choice_.send_buffer_bytes);
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most_unsent_bytes, sizeof(most_unsent_bytes));
   if (bytes > 0) setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+  // A firewall on the way forgets connections on which nothing is sent, without a word. Whether the other machine is there is decided elsewhere, and long before this gives up.
+  setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &every_s, sizeof(every_s));
+  setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof(every_s));
+  setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &most, sizeof(most));
+  setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
 void Sockets::fit(int socket) const {
