@@ -33,6 +33,7 @@ class MasterProcess {
     return 0;
   }
   void kill() { children_.kill(0); }
+  void await_end() { children_.wait(); }
   void stop() {
     children_.signal(0, SIGSTOP);
     children_.await_stopped(0);
