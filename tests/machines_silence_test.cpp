@@ -140,15 +140,21 @@ TEST_F(Silence, in_one_direction_is_silence) {
   calling.expect_told({1}, {0}, {"is silent"});
 }
 
-TEST_F(Silence, for_two_seconds_leaves_no_trace) {
+// In the middle of calls, which go on.
+void expect_forgotten(double silent_s) {
   const RelayedMachines machines;
   Calling calling(machines, {.machine_of_rank = {0, 1, 1}}, 10'000);
   swallow(machines, true, true);
-  EXPECT_FALSE(await([&] { return !calling.nobody_was_told(); }, 2));
+  EXPECT_FALSE(await([&] { return !calling.nobody_was_told(); }, silent_s));
   swallow(machines, false, false);
   calling.expect_more_calls({0, 1, 2});
   calling.expect_all_is_well();
 }
+
+TEST_F(Silence, for_two_seconds_leaves_no_trace) { expect_forgotten(2); }
+
+// Who is asked every second answers before eight have passed.
+TEST_F(LongSilence, for_nearly_as_long_as_it_takes_loses_nobody) { expect_forgotten(6.5); }
 
 TEST_F(Silence, of_some_seconds_makes_a_warning_and_ends_with_another) {
   const RelayedMachines machines;
