@@ -1,4 +1,4 @@
-// Dying on purpose, in builds made for it; see fault_point.hpp.
+// Dying, or stopping, on purpose, in builds made for it; see fault_point.hpp.
 //
 // Who writes: arm_fault, before any thread of ours exists; then every thread that passes the point adds to its counter.
 // Order: relaxed, nothing else hangs on it.
@@ -16,6 +16,7 @@ namespace {
 
 struct Plan {
   std::string name;
+  int signal = SIGKILL;
   std::atomic<long> passages_left{-1};
 };
 
@@ -34,12 +35,13 @@ void arm_fault(std::string_view fault, int rank) {
   size_t second = text.find(':', first + 1);
   if (second != std::string::npos && std::atoi(text.c_str() + second + 1) != rank) return;
   plan().name = text.substr(0, first);
+  plan().signal = text.ends_with(":stop") ? SIGSTOP : SIGKILL;
   plan().passages_left = std::atol(text.c_str() + first + 1);
 }
 
 void fault_point(std::string_view name) {
   if (plan().passages_left.load(std::memory_order_relaxed) < 0 || name != plan().name) return;
-  if (plan().passages_left.fetch_sub(1, std::memory_order_relaxed) == 1) kill(getpid(), SIGKILL);
+  if (plan().passages_left.fetch_sub(1, std::memory_order_relaxed) == 1) kill(getpid(), plan().signal);
 }
 
 }  // namespace unisono

@@ -1,5 +1,6 @@
-// Places where tests may make this process die. Compiled in only with -DUNISONO_FAULT_POINTS (debug and sanitizer
-// builds); the setting UNISONO_FAULT="name:hit[:rank]" kills the process at the hit-th passage of the point `name`.
+// Places where tests may make this process die, or stop. Compiled in only with -DUNISONO_FAULT_POINTS (debug and sanitizer
+// builds); the setting UNISONO_FAULT="name:hit[:rank]" kills the process at the hit-th passage of the point `name`,
+// "name:hit:rank:stop" sends it SIGSTOP there.
 #pragma once
 
 #include <string_view>

@@ -144,7 +144,7 @@ const std::vector<Row>& rows() {
            "to try programs and tests: which ranks of one machine treat each other as being on one host: 2,2, 2x4 or 0/1/0/1"),
       text("UNISONO_TEST_STREAMS", &Settings::test_streams,
            "tests only: what channels move bytes with: rings, sockets (plain, on the loopback interface), rough:SEED"),
-      text("UNISONO_FAULT", &Settings::fault, "builds with fault points only: point:hit[:rank] kills the process there"),
+      text("UNISONO_FAULT", &Settings::fault, "builds with fault points only: point:hit[:rank[:stop]] kills the process there, or stops it"),
       text("UNISONO_JOB", &Settings::job, "the job's name, where no launcher gives one"),
       of_the_secret("UNISONO_SECRET_FD", "the job secret: an inherited descriptor to read it from; looked for in this order, then in "
                                          "~/.config/unisono/secret; see `unisono secret check`"),
