@@ -135,7 +135,7 @@ void kill_two(Second second) {
     EXPECT_TRUE(await([&] { return signs[0].rounds == 4; }));
     for (int rank : survivors) children.await_asleep(rank);
   }
-  if (second == Second::dies_when_it_shrinks) EXPECT_TRUE(await([&] { return outcomes.of(5, shrunk).entered_ns != 0; }));
+  if (second == Second::dies_when_it_shrinks) { EXPECT_TRUE(await([&] { return outcomes.of(5, shrunk).entered_ns != 0; })); }
   const int64_t second_ns = now_ns();
   children.kill(5);
   const std::vector<Ending> endings = children.wait();
@@ -144,7 +144,7 @@ void kill_two(Second second) {
     expect_told(outcomes.of(rank, told), {2, 5}, first_ns, first_told_within_s);
     EXPECT_EQ(outcomes.of(rank, shrunk).code, ErrorCode::ok) << outcomes.of(rank, shrunk).text();
     EXPECT_LT(seconds_between(second_ns, outcomes.of(rank, shrunk).ended_ns), shrunk_after_a_death_within_s);
-    if (second == Second::is_waited_for) EXPECT_GT(outcomes.of(rank, shrunk).ended_ns, second_ns) << "they went on without one that lives";
+    if (second == Second::is_waited_for) { EXPECT_GT(outcomes.of(rank, shrunk).ended_ns, second_ns) << "they went on without one that lives"; }
   }
 }
 
