@@ -32,7 +32,7 @@ class Script {
 
   CutNow now() {
     const int64_t ended = signs_.ended;
-    for (size_t kill = 0; kill < kills_at_.size(); ++kill)
+    for (size_t kill = 0; kill < kills_at_.size() && !signs_.is_calm; ++kill)  // afterwards they may have ended, and their numbers be somebody else's
       if (ended >= kills_at_[kill] && !std::exchange(is_killed_[kill], true)) children_.kill(victims_[kill]);
     while (next_ < cuts_.size() && ended >= cuts_[next_].at) now_ = cuts_[next_++];
     return signs_.is_calm || ended >= now_.at + now_.lasts ? CutNow() : now_.cut;
@@ -116,6 +116,7 @@ void play(uint64_t seed, Tally& tally) {
   const int64_t gone_ns = end_master(process, signs);
   for (std::thread& other : others) other.join();
   expect_endings(children.wait(), script);
+  relay.stop();
 
   std::vector<StoreOperation> history = clients.history();
   tally.count(history, looks[StoreClients::count_key]);

@@ -240,7 +240,9 @@ TEST(TCPStores, ten_thousand_users_meet_in_little_memory) {
   const int64_t started_ns = now_ns();
   meet(process.port(), 10'000);
   EXPECT_LT(seconds_since(started_ns), 60);
-  EXPECT_LT(process.most_resident_kib(), 200 << 10);
+  if (!under_sanitizer()) {
+    EXPECT_LT(process.most_resident_kib(), 200 << 10);
+  }
 }
 
 }  // namespace

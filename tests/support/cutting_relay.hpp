@@ -38,7 +38,8 @@ class CuttingRelay {
  public:
   explicit CuttingRelay(int to) : to_(to), listener_(listening()) {}
   CuttingRelay(const CuttingRelay&) = delete;
-  ~CuttingRelay() {
+  ~CuttingRelay() { stop(); }
+  void stop() {  // from then on what_now is not asked
     stops_ = true;
     if (thread_.joinable()) thread_.join();
   }
