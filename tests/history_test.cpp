@@ -93,7 +93,7 @@ TEST(CallsThatDiffer, earlier_are_told_with_the_number_of_the_call) {
   for (int rank : {0, 1}) {
     const std::string text = outcomes.of(rank, 1).text();
     EXPECT_NE(text.find("have made different calls in group \"unisono_world_group\": rank"), std::string::npos) << text;
-    EXPECT_NE(text.find("sent a part of its call #1"), std::string::npos) << text;
+    EXPECT_NE(text.find(numbered("sent a part of its call #1")), std::string::npos) << text;
   }
   EXPECT_LT(outcomes.took_s(), 1.5);
 }

@@ -100,8 +100,10 @@ ROWS = (
     row("^g$", "ordinary_users_test", "OrdinaryUsers.are_told_which_signal_*:OrdinaryUsers.who_call_exec_*:OrdinaryUsers.who_keep_core_dumps_*",
         "how a process of another pid namespace ended cannot be known"),
     row("^d$", "ordinary_users_test", "OrdinaryUsers.who_close_standard_descriptors_*:OrdinaryUsers.with_too_few_descriptors_*:"
-        "OrdinaryUsers.are_not_kept_from_*", "closes or counts descriptors itself, or reads what rank 0 wrote to standard error"),
+        "OrdinaryUsers.who_run_out_of_descriptors_later_*:OrdinaryUsers.are_not_kept_from_*", "closes or counts descriptors itself, or reads what rank 0 wrote to standard error"),
     row("^b-256$", "ordinary_users_test", "OrdinaryUsers.start_many_ranks_with_a_thousand_descriptors", "takes a thousand"),
+    row("^b-256$", "meeting_local_test", "MeetingOnOneMachine.takes_256_ranks_*", "takes a thousand"),
+    row("^b-256$", "tcp_strangers_test", "TCPStrangers.that_repeat_what_a_user_has_said_*", "takes four hundred"),
     *(row("^i$", test, "", TOO_LARGE) for test in LARGE_TESTS),
     row("^h$", "command_test", "Bench.raises_the_arena_to_what_shared_tensors_need", "takes 16 TiB of address space"),
     row("^i$", "shortage_test", "ControlGroup.*", "makes control groups of its own, and expects to be limited by those"),
