@@ -232,6 +232,7 @@ std::string Group::call_text() const {
 std::string Group::who_is_missing() const {
   std::vector<std::string> parts;
   std::vector<int> inside;
+  const std::string_view unknown = current_.told_ns == 0 ? ", as far as is known here" : ", as far as is known here: it has not answered";
   for (int member = 0; member < size(); ++member) {
     if (member == me()) continue;
     const uint32_t finished = members_.finished(member);
@@ -239,7 +240,7 @@ std::string Group::who_is_missing() const {
     const bool is_known = members_.is_here(member) || members_.knows_how_far(member) || members_.heard_ns(member) >= current_.started_ns;
     if (!at_least(call_of(members_.word(member, current_.number)), current_.number))
       parts.push_back(fmt::format("rank {} has not entered call #{}{}{}", world_rank(member), current_.number,
-                                  is_known ? fmt::format(" (last finished call #{})", finished) : ", as far as is known here: it has not answered",
+                                  is_known ? fmt::format(" (last finished call #{})", finished) : std::string(unknown),
                                   elsewhere.empty() ? "" : fmt::format("; it {}", elsewhere)));
     else if (!at_least(finished, current_.number))
       inside.push_back(world_rank(member));
