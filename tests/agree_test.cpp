@@ -1,6 +1,7 @@
 // Agreeing, shrinking and subgroups: one answer for everybody, also after deaths and on broken groups.
 #include <gtest/gtest.h>
 
+#include "tests/support/expect_error.hpp"
 #include "tests/support/losses.hpp"
 #include "tests/support/outcomes.hpp"
 #include "tests/support/test_world.hpp"
@@ -11,6 +12,7 @@ namespace {
 
 using testing::as_rank;
 using testing::Children;
+using testing::expect_error;
 using testing::for_each_world;
 using testing::Outcomes;
 using testing::ranks;
@@ -50,6 +52,7 @@ TEST(Agree, works_on_a_broken_group) {
   });
 }
 
+// A vote that was cast stands, and is asked about until its outcome is learnt: nobody gets ahead of those who come late.
 TEST(Agree, names_who_did_not_come_and_breaks_nothing) {
   for_each_world(ranks(3), [](TestWorld& world) {
     if (world.rank() == 0) {
@@ -59,19 +62,36 @@ TEST(Agree, names_who_did_not_come_and_breaks_nothing) {
       } catch (const TimeoutError& error) {
         EXPECT_NE(std::string(error.what()).find("ranks 1, 2 did not come"), std::string::npos) << error.what();
       }
+      expect_error<StateError>({"has said yes already"}, [] { distributed::agree(false); });
     }
     distributed::barrier();
     if (world.rank() != 0) {
       EXPECT_TRUE(distributed::agree(true)) << "rank 0 has spoken already";
     }
+    distributed::barrier();
+    if (world.rank() == 0) {
+      EXPECT_TRUE(distributed::agree(true)) << "the others have answered meanwhile";
+    }
     EXPECT_FALSE(distributed::agree(world.rank() != 1));
-    for (int round = 0; round < 3 && world.rank() == 0; ++round) EXPECT_THROW(distributed::agree(true, {}, 0.01), TimeoutError);
+    for (int round = 0; round < 3 && world.rank() == 0; ++round) EXPECT_THROW(distributed::agree(false, {}, 0.01), TimeoutError);
     distributed::barrier();
-    for (int round = 0; round < 3 && world.rank() != 0; ++round)
-      EXPECT_EQ(distributed::agree(true), round > 0) << "what rank 0 said was written over by what it said later";
-    distributed::barrier();
+    EXPECT_FALSE(distributed::agree(world.rank() != 0)) << "asked often, and counted once";
     EXPECT_TRUE(distributed::agree(true));
     EXPECT_THROW(distributed::agree(true, {}, -1.0), ArgumentError);
+  });
+}
+
+// Rank 0 comes early, gives up and comes again while the others come late: they meet in the same vote.
+TEST(Agree, shrinking_again_meets_those_who_come_late) {
+  for_each_world(ranks(3), [](TestWorld& world) {
+    if (world.rank() == 0)
+      for (int attempt = 0; attempt < 3; ++attempt)
+        expect_error<TimeoutError>({"ranks 1, 2 did not come", "Shrink again"}, [] { distributed::shrink_group({}, {}, {.timeout_s = 0.02}); });
+    distributed::barrier();
+    const GroupHandle smaller = distributed::shrink_group();
+    std::vector<int32_t> one(3, 1);
+    distributed::all_reduce(view(one), {.group = smaller});
+    EXPECT_EQ(one.front(), 3);
   });
 }
 

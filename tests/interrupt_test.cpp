@@ -110,6 +110,8 @@ TEST_F(Interrupt, ends_agreeing_and_breaks_nothing) {
       interrupted_thread = std::thread::id();
     }
     distributed::barrier();
+    EXPECT_TRUE(distributed::agree(true)) << "the question that was interrupted, on all";
+    EXPECT_FALSE(distributed::agree(world.rank() != 0));
   });
 }
 

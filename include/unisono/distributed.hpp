@@ -75,8 +75,8 @@ Subgroups new_subgroups_by_enumeration(const std::vector<std::vector<int>>& rank
 // The group without these ranks and without those that are gone; the others call, also when the group is broken; if more of
 // them die meanwhile, it is the group without those too.
 GroupHandle shrink_group(const std::vector<int>& ranks_to_exclude = {}, GroupHandle group = {}, const NewGroupOptions& options = {});
-// True when every rank of the group that is still there passes true. All get the same answer, also on a broken group; a
-// deadline that passes breaks nothing.
+// True when every rank of the group that is still there passes true. All get the same answer, also on a broken group. A deadline that passes breaks
+// nothing, and what this rank has said stands: its next call asks the same question, with the same flag (another is a StateError).
 bool agree(bool flag, GroupHandle group = {}, std::optional<double> timeout_s = {});
 // The ranks of the group, as ranks of the world and in their order, that are known to have died or left, also on a broken group:
 // an error names one of them. Asks nobody else, so two ranks may get different answers for a moment. After the group was destroyed

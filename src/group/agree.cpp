@@ -4,6 +4,8 @@
 //   once everybody has done so, or is gone, somebody proposes what the votes come to
 //   the hosts decide, by ballots: two members may see different votes, when somebody dies in the middle, but one proposal is decided, and all take that
 //
+// A vote that was cast stands. Whoever gives up waiting, at its deadline or by Ctrl-C, asks about the same question the next time.
+//
 // The rules are in ballot.hpp, who speaks for a host in ballot_box.hpp.
 #include <fmt/format.h>
 
@@ -65,10 +67,11 @@ Result<Group::Decided> Group::decide(const Motion& motion) {
                                                     "from one thread at a time", name(), world_rank(me())));
   }
   if (Status status = usable(); status.code() == ErrorCode::state) return status;  // a broken group may agree
-  const auto topic = static_cast<size_t>(motion.topic);
-  BallotQuestion question{motion.topic, ++decisions_[topic], learnt_[topic], motion.excluded, parts_.world->settings().minority};
-  if (question.excluded.words().empty()) question.excluded = MemberSet(size());
-  members_.vote(question, motion.flag);
+  Question& mine = questions_[static_cast<size_t>(motion.topic)];
+  if (motion.topic == Topic::agree && mine.is_open && mine.flag != motion.flag)
+    return Status(ErrorCode::state, fmt::format("group \"{}\": rank {} has said {} already when it last waited to agree, and the others may have counted that; agree with the same once "
+                                                "more to hear what came of it", name(), world_rank(me()), mine.flag ? "yes" : "no"), world_rank(me()));
+  const BallotQuestion question = vote(motion);
   FAULT_POINT("agree_said");
   members_.wake_everyone();
   BallotAnswer answer;
@@ -91,16 +94,25 @@ Result<Group::Decided> Group::decide(const Motion& motion) {
   RETURN_IF_ERROR(wait_until_done(members_.bed(), policy, turn_once, examine_once, motion.deadline));
   members_.wake_everyone();
   if (answer.state != BallotAnswer::State::decided) return undecided(motion, answer);
-  learnt_[topic] = question.number;
-  if (motion.topic == Topic::shrink && answer.missed_yes) return left_behind();  // they have the group that this rank gave up
+  mine.is_open = false;
   return Decided{question.number, answer.outcome};
 }
 
 void Group::decline(const Motion& motion) {
   std::unique_lock lock(agree_mutex_, std::defer_lock);
   if (!lock.try_lock_for(std::chrono::milliseconds(50)) || left_) return;
-  members_.vote({motion.topic, ++decisions_[static_cast<size_t>(motion.topic)], 0, motion.excluded, false}, false);
+  vote(motion);
   members_.wake_everyone();
+}
+
+// Under agree_mutex_. Once for each question.
+BallotQuestion Group::vote(const Motion& motion) {
+  Question& mine = questions_[static_cast<size_t>(motion.topic)];
+  BallotQuestion question{motion.topic, mine.is_open ? mine.number : mine.number + 1, motion.excluded, parts_.world->settings().minority};
+  if (question.excluded.words().empty()) question.excluded = MemberSet(size());
+  if (!mine.is_open) members_.vote(question, motion.flag);
+  if (!mine.is_open) mine = {question.number, true, motion.flag};
+  return question;
 }
 
 Status Group::left_behind() {
@@ -133,7 +145,7 @@ Status Group::undecided(const Motion& motion, const BallotAnswer& answer) const 
                                             name(), world_rank(me()), motion.timeout_s, motion.topic == Topic::agree ? "agree" : "shrink")};
   return {ErrorCode::timeout, fmt::format("group \"{}\": rank {} waited {:.1f} s to {}, and {} did not come. {}", name(), world_rank(me()), motion.timeout_s,
                                           motion.topic == Topic::agree ? "agree" : "shrink", ranks_of(answer.missing),
-                                          motion.topic == Topic::agree ? "Nothing is broken: agree again, or shrink the group if they are stuck" : "Shrink again, and exclude them if they are stuck")};
+                                          motion.topic == Topic::agree ? "Nothing is broken: agree again, which asks the same question, or shrink the group if they are stuck" : "Shrink again, and exclude them if they are stuck")};
 }
 
 }  // namespace unisono

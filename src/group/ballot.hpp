@@ -109,8 +109,8 @@ struct BallotView {
   std::array<Wish, topics> wishes = {};
 };
 
-// What a member has voted, as two words of `number << 1 | flag`, the place of each by its number. Two are enough: nobody votes on number n + 2 before everybody who is
-// left has voted on n + 1, and so has learnt of n; but for who gave up at its deadline. Its vote is then ahead, and what was written over counts as no.
+// What a member has voted, as two words of `number << 1 | flag`, the place of each by its number. Two are enough: nobody votes on number n + 2 before it has learnt the outcome of
+// n + 1, for which everybody who is left has voted and so has learnt of n. A vote that is ahead nevertheless counts as no: nobody can know what was written over.
 enum class Vote { none, no, yes, later };
 constexpr uint64_t vote_word(uint64_t number, bool flag) { return number << 1 | (flag ? 1 : 0); }
 constexpr Vote vote_in(uint64_t word, uint64_t number) {

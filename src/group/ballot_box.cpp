@@ -109,12 +109,7 @@ BallotAnswer BallotBox::answer_from(const HostRecord& mine, const BallotView& vi
   if (ballots.decided >= question.number) {
     const uint64_t since = ballots.decided - question.number;
     if (since >= kept_flags) return {State::too_late};
-    BallotAnswer answer{State::decided, {(ballots.flags >> since & 1) != 0, since == 0 ? ballots.members : MemberSet()}};
-    for (uint64_t given_up = question.learnt + 1; given_up < question.number; ++given_up) {
-      const uint64_t ago = ballots.decided - given_up;
-      answer.missed_yes |= ago >= kept_flags || (ballots.flags >> ago & 1) != 0;
-    }
-    return answer;
+    return {State::decided, {(ballots.flags >> since & 1) != 0, since == 0 ? ballots.members : MemberSet()}};
   }
   std::vector<bool> speaks(static_cast<size_t>(hosts_.count()));
   for (int member = 0; member < lanes_.members(); ++member)

@@ -21,7 +21,6 @@ namespace unisono {
 struct BallotQuestion {
   Topic topic = Topic::agree;
   uint64_t number = 0;
-  uint64_t learnt = 0;               // the last number whose outcome this member has learnt; those in between it gave up
   MemberSet excluded = MemberSet();  // whose votes are not waited for
   bool counts_minority = false;      // hosts that are silent lose their weight
 };
@@ -35,7 +34,6 @@ struct BallotAnswer {
   };
   State state = State::open;
   Outcome outcome = {};        // decided; of earlier numbers the flag alone
-  bool missed_yes = false;     // decided: so was, with yes, a number that this member gave up, or it may have been
   std::vector<int> missing = {};  // open: who has not voted
   MemberSet counted = MemberSet();  // minority: all members that count
 };

@@ -229,7 +229,8 @@ class Group : public std::enable_shared_from_this<Group> {
   bool spread_break(const Status& status);
   void note_end(const Status& status);
   std::string call_text() const;
-  Status undecided(const Motion& motion, const BallotAnswer& answer) const;  // group/agree.cpp
+  BallotQuestion vote(const Motion& motion);  // group/agree.cpp
+  Status undecided(const Motion& motion, const BallotAnswer& answer) const;  // likewise
 
   GroupParts parts_;
   Arena& arena_;
@@ -241,8 +242,12 @@ class Group : public std::enable_shared_from_this<Group> {
   std::atomic<int> queued_{0};
   Relaxed<bool> left_;
   PatientMutex agree_mutex_;
-  uint64_t decisions_[topics] = {};  // how often this member has taken part in one; under agree_mutex_
-  uint64_t learnt_[topics] = {};     // the last of which it has learnt the outcome, likewise
+  struct Question {
+    uint64_t number = 0;   // how often this member has voted
+    bool is_open = false;  // it has not learnt the outcome of its last vote, and asks about that one before any other: else it would be ahead of those who come late
+    bool flag = false;     // that vote
+  };
+  Question questions_[topics];  // under agree_mutex_
   Relaxed<bool> left_behind_;
   // ---- under the token
   Members members_;

@@ -42,6 +42,7 @@ Result<std::shared_ptr<Group>> World::shrink_group(Group& group, const ShrinkOpt
     auto attempt = create_group(name, ranks, smaller);
     made = attempt.ok() ? *attempt : nullptr;
     if (made || attempt.status().code() == ErrorCode::peer_lost) continue;
+    motion.flag = false;
     group.decline(motion);  // who has made it need not wait for this rank
     return attempt.status();
   }

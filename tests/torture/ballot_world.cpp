@@ -195,8 +195,9 @@ void BallotWorld::learn(int member) {
       return;
     }
     learnt(member, (ballots.flags >> since & 1) != 0, since == 0 ? &ballots.members : nullptr);
-  } else if (me.topic == Topic::agree && dice_.chance(1)) {
-    next_call(member);  // its deadline has passed
+  } else if (me.topic == Topic::agree && dice_.chance(1)) {  // its deadline has passed: it does not ask again, and shrinks
+    me.agrees_left = 1;
+    next_call(member);
   }
 }
 
