@@ -85,6 +85,7 @@ void Members::tell_fault(const Status& fault) {
 }
 
 void Members::tell_owed() {
+  if (owes_left_.load(std::memory_order_relaxed)) tell_left();
   if (!owes_fault()) return;
   if (const auto fault = breaking_.open_fault()) tell_fault(*fault);
 }
@@ -238,7 +239,16 @@ void Members::say_left() {
   for (int member : mates()) lanes_.left(member, me()).store(has_left, std::memory_order_release);
   if (!span_hosts()) return;
   if (!fault.ok()) tell_fault(fault);
-  tell(notice(NoticeHead::Kind::left));
+  tell_left();
+}
+
+void Members::tell_left() {
+  try {
+    tell(notice(NoticeHead::Kind::left));
+    owes_left_.store(false, std::memory_order_relaxed);
+  } catch (const std::bad_alloc&) {
+    owes_left_.store(true, std::memory_order_relaxed);
+  }
 }
 
 bool Members::all_left() const {

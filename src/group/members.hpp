@@ -121,6 +121,7 @@ class Members {
   Notice call_notice(const ToldCall& said, bool asks) const;
   Notice notice(const Status& fault) const;
   void tell_fault(const Status& fault);
+  void tell_left();
   void answer_for_stopped(int asker, uint32_t call) const;
 
   Lanes lanes_;
@@ -128,7 +129,7 @@ class Members {
   Breaking breaking_;
   BallotBox ballots_;
   uint64_t group_ = 0;             // its key
-  std::atomic<bool> owes_fault_{false};
+  std::atomic<bool> owes_fault_{false}, owes_left_{false};
   std::vector<std::atomic<int64_t>> heard_ns_;  // by member; of those on other hosts
   mutable std::mutex told_mutex_;  // guards the announcements in mirrors and, where the group spans hosts, this rank's own
 };

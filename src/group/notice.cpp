@@ -36,8 +36,9 @@ constexpr NoticeForm notice_forms[] = {
     {"silent", 0, 0, 0, 0, true, false},
     {"last words", 0, text_bytes, -1, 0, false, false},
     {"ballots", least_ballots_bytes, most_ballots_bytes, -1, 0, false, false},
+    {"heard", 0, 0, -1, 0, false, false},
 };
-static_assert(std::size(notice_forms) == NoticeHead::kinds && static_cast<int>(NoticeKind::ballots) + 1 == NoticeHead::kinds);
+static_assert(std::size(notice_forms) == NoticeHead::kinds && static_cast<int>(NoticeKind::heard) + 1 == NoticeHead::kinds);
 
 Status cannot_be_told(std::string_view kind, std::string_view what) { return {ErrorCode::protocol, fmt::format("a notice \"{}\" {}", kind, what)}; }
 

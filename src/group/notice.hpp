@@ -30,14 +30,15 @@ struct NoticeHead {
     silent,     // the host of that rank is, as the teller has seen
     last_words,  // why the teller's process is about to end
     ballots,    // of the teller's host: its record as 64-bit words (ballot.hpp), then four words of votes for each of its members
+    heard,      // how many notices the teller has heard of the one who is told, this kind not counted; remotes.cpp alone deals with it
   };
-  static constexpr int kinds = 10;
+  static constexpr int kinds = 11;
 
   Kind kind = Kind::entry;
   uint8_t asks = 0;       // announced, ballots: the same of the one who is told is wanted
   uint16_t code = 0;      // fault: the ErrorCode
   int32_t rank = -1;      // fault: who is to blame; lost, ended, silent: who; announced: the member it is about, if not the teller
-  uint64_t group = 0;     // the key of its board entry; 0: the world
+  uint64_t group = 0;     // the key of its board entry; 0: the world. heard: the count
   uint32_t finished = 0;  // announced, left, ended: its last finished call
   uint32_t bytes = 0;     // that follow
 };

@@ -149,7 +149,13 @@ class World : public std::enable_shared_from_this<World> {
   bool pass_on(int from, const Notice& notice);
   void apply_early(Group& group);
   Notice left_before_it_began(uint64_t group) const;
+  struct Doubt {  // about a rank on another host, until all that it told has been heard, and how it ended
+    int64_t since_ns;
+    bool ended = false;    // its connection has
+    std::string how = {};  // as one of its host says
+  };
   void judge_doubts();
+  bool may_clear_up(int rank, const Doubt& doubt) const;
   // group/world_hosts.cpp: hosts that fall silent
   void look_after_hosts();
   bool is_watcher() const;
@@ -216,11 +222,6 @@ class World : public std::enable_shared_from_this<World> {
   std::unique_ptr<Sockets> sockets_;
   std::unique_ptr<Remotes> remotes_;
   std::unique_ptr<HostWatch> host_watch_;  // the control thread's
-  struct Doubt {  // about a rank on another host, until all that it told has been heard, and how it ended
-    int64_t since_ns;
-    bool ended = false;    // its connection has
-    std::string how = {};  // as one of its host says
-  };
   std::map<int, Doubt> doubts_;  // by rank; the control thread's
   Remotes::News news_;           // that has come and not been dealt with, likewise
   std::unique_ptr<DeathWatch> death_watch_;

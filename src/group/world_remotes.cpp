@@ -4,9 +4,9 @@
 // Who writes mirrors of boards, and in which order: making.hpp.
 //
 // Who is dead is known on its own host, and told from there, by each who watched it; it is believed when all that the dead had told
-// itself has been heard, which is when its connection ends. A connection that ends without a goodbye says only that nothing more will
-// come: then the others of that host are waited for, for a while, and where there are none left, or they say nothing, the rank counts
-// as lost.
+// itself has been heard, which is when its connection ends. A connection that ends without a goodbye may have been reset by something on the way: it is opened
+// anew. Where that cannot be, though the machine answers, nobody listens there any more: then the others of that host are waited for, for a while, and where
+// there are none left, or they say nothing, the rank counts as lost. While nothing answers at all, that machine is silent or the process stopped: see world_hosts.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,6 +21,7 @@ namespace {
 constexpr const char* silent_text =
     "is silent: its connection ended without a goodbye, and nobody on its host says why";
 constexpr size_t most_early = 1024;
+constexpr int64_t nobody_else_knows_ns = for_better_news_ns / 2;  // nobody of its host could tell
 
 }  // namespace
 
@@ -38,7 +39,7 @@ void World::tell_entry(const BoardEntry& entry, const std::vector<int>& ranks) {
 void World::hear_remotes() {
   if (!remotes_) return;
   remotes_->listen(news_);
-  if (news_.heard.empty() && news_.ended.empty()) return;
+  if (news_.heard.empty() && news_.ended.empty() && news_.back.empty()) return;
   bool somebody_left = false;
   for (; !news_.heard.empty(); news_.heard.pop_front()) {  // one that memory runs out for is dealt with again
     const auto& [from, notice] = news_.heard.front();
@@ -48,10 +49,18 @@ void World::hear_remotes() {
   if (somebody_left) sweep_retired();
   for (; !news_.ended.empty(); news_.ended.pop_back()) {
     const auto& [rank, why] = news_.ended.back();
-    if (!how_lost(rank).empty()) continue;
+    if (!how_lost(rank).empty()) {
+      remotes_->give_up(rank);
+      continue;
+    }
     Doubt& doubt = doubts_.try_emplace(rank, Doubt{now_ns()}).first->second;
     doubt.ended = true;
     if (!why.empty()) doubt.how = fmt::format("cannot be spoken with any more: it sent what no rank of ours sends ({})", why);
+  }
+  for (; !news_.back.empty(); news_.back.pop_back()) {
+    const int rank = news_.back.back();
+    log_.info(fmt::format("the connection to rank {} had ended without a goodbye, and is open again: something on the way has reset it", rank));
+    if (const auto doubt = doubts_.find(rank); doubt != doubts_.end() && doubt->second.how.empty()) doubts_.erase(doubt);
   }
   judge_doubts();
   ring_bell(head());
@@ -68,6 +77,7 @@ void World::heard(int from, const Notice& notice) {
     case NoticeHead::Kind::goodbye: return member_lost(from, legible(notice.text()));
     case NoticeHead::Kind::last_words: return write_note(joined_.neighbours[static_cast<size_t>(from)].head().last_words, legible(notice.text()));
     case NoticeHead::Kind::silent: return host_silent(hosts().of(notice.head.rank), from);
+    case NoticeHead::Kind::heard: return;
     case NoticeHead::Kind::lost:
       if (const int rank = notice.head.rank; rank >= 0 && rank < size() && hosts().share(rank, from)) {
         if (!how_lost(rank).empty()) return;
@@ -148,16 +158,27 @@ bool World::is_in_doubt(int rank) const {
   return remotes_ && !hosts().share(rank, this->rank()) && remotes_->has_ended(rank) && how_lost(rank).empty();
 }
 
+// Whether better news may still come of it.
+bool World::may_clear_up(int rank, const Doubt& doubt) const {
+  const int64_t since_ns = now_ns() - doubt.since_ns;
+  if (!doubt.how.empty()) return !doubt.ended && since_ns <= for_better_news_ns;
+  if (remotes_->is_opening(rank)) return true;
+  auto may_tell = [&](int other) { return other != rank && !doubts_.contains(other) && how_lost(other).empty(); };
+  return since_ns <= (std::ranges::any_of(hosts().ranks_on(hosts().of(rank)), may_tell) ? for_better_news_ns : nobody_else_knows_ns);
+}
+
 void World::judge_doubts() {
   std::vector<std::pair<int, std::string>> lost;
   for (const auto& [rank, doubt] : doubts_) {
-    auto may_tell = [&](int other) { return other != rank && !doubts_.contains(other) && how_lost(other).empty(); };
-    const bool waits = doubt.ended ? doubt.how.empty() && std::ranges::any_of(hosts().ranks_on(hosts().of(rank)), may_tell) : true;
-    if (!waits || now_ns() - doubt.since_ns > for_better_news_ns) lost.push_back({rank, doubt.how.empty() ? std::string(silent_text) : doubt.how});
+    if (!may_clear_up(rank, doubt))
+      lost.push_back({rank, doubt.how.empty() ? std::string(silent_text) : doubt.how});
+    else if (doubt.ended && doubt.how.empty())
+      remotes_->reopen(rank);
   }
   for (const auto& [rank, how] : lost) {
     doubts_.erase(rank);
     if (how_lost(rank).empty()) member_lost(rank, how);
+    remotes_->give_up(rank);
   }
 }
 

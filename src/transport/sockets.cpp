@@ -273,6 +273,14 @@ std::optional<std::pair<SocketKey, Wire>> Sockets::any_arrived(int32_t use) {
   return std::pair(key, take(guest));
 }
 
+std::vector<SocketKey> Sockets::waiting(int32_t use) {
+  std::lock_guard lock(mutex_);
+  std::vector<SocketKey> keys;
+  for (const Guest& guest : guests_)
+    if (guest.opening.is_open() && guest.opening.key().group == 0 && guest.opening.key().use == use) keys.push_back(guest.opening.key());
+  return keys;
+}
+
 // What a connection is for was said; whether there is such a thing here.
 Status Sockets::verdict_on(const SocketKey& key) const {
   if (key.token != token_)

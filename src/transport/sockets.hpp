@@ -69,6 +69,7 @@ class Sockets {
   bool was_tried_by(int rank);  // a trial of that rank's has come
   Wire arrived(const SocketKey& key);  // the connection that was opened for this; empty: not yet
   std::optional<std::pair<SocketKey, Wire>> any_arrived(int32_t use);  // whoever opened it, for no group
+  std::vector<SocketKey> waiting(int32_t use);  // what those that came, for no group, and were not fetched are for
   int per_peer() const { return choice_.per_peer; }
   bool lacks_descriptors() const { return lacks_descriptors_; }  // for those who wait to be let in
   void know(uint64_t token) { token_ = token; }

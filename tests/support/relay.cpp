@@ -51,6 +51,7 @@ class Packet {
   bool is_tcp() const { return bytes_.size() >= sizeof(iphdr) + sizeof(tcphdr) && ip().version == 4 && ip().protocol == IPPROTO_TCP; }
   size_t data_bytes() const { return is_tcp() ? bytes_.size() - data_at() : 0; }
   bool is_idle() const { return is_tcp() && data_bytes() == 0 && !tcp().syn && !tcp().fin && !tcp().rst; }  // as kernels ask each other for a sign
+  bool is_sealed() const { return data_bytes() > 3 && bytes_.compare(data_at(), 3, "\x17\x03\x03") == 0; }
   const std::string& bytes() const { return bytes_; }
 
   Packet flipped() const {
@@ -154,7 +155,7 @@ void RelayedMachines::relay(const Descriptor ends[2]) const {
         ++now.lost;
       } else if (now.longest_bytes > 0 && count > now.longest_bytes && !take_one(now.long_ones_pass[from])) {
         ++now.too_long;
-      } else if ((is_much && take_one(now.resets)) || (packet.is_idle() && take_one(now.idle_resets))) {
+      } else if ((is_much && take_one(now.resets)) || (packet.is_idle() && take_one(now.idle_resets)) || (packet.is_sealed() && take_one(now.sealed_resets))) {
         pass(1 - from, packet.as_reset());
         pass(from, packet.reset_back());
         ++now.reset;

@@ -23,6 +23,7 @@ struct WireFaults {
   std::atomic<int> flips;             // so many of the next packets of much data get one bit turned over, and a checksum that fits
   std::atomic<int> resets;            // so many of the next packets of much data become resets for both ends
   std::atomic<int> idle_resets;       // the same of packets without data
+  std::atomic<int> sealed_resets;     // the same of those that begin with a record of TLS, as notices do
 
   std::atomic<int64_t> packets, lost, too_long, cut_up, flipped, reset;
 };

@@ -44,6 +44,7 @@ Notice random_notice(Dice& dice) {
       break;
     case NoticeHead::Kind::ended:
     case NoticeHead::Kind::silent: notice.head.rank = 1; break;
+    case NoticeHead::Kind::heard: notice.head.group = static_cast<uint64_t>(dice.below(3)); break;
     case NoticeHead::Kind::last_words: notice.add_text("ValueError: a bad batch"); break;
     case NoticeHead::Kind::ballots: {
       notice.head.asks = static_cast<uint8_t>(dice.below(2));
@@ -119,7 +120,7 @@ int64_t hear_notices(uint64_t seed) {
   Remotes remotes(everybody, 0, {.choice = {}, .sockets = sockets.get()}, [] {});
   Descriptor teller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(connect(teller.number(), sockets->address().get(), sockets->address().bytes()), 0);
-  std::string said = greeting_words({.key = {.token = token, .use = link_uses, .from = 1, .to = 0, .sealed = 1}});
+  std::string said = greeting_words({.key = {.token = token, .use = link_uses, .from = 1, .to = 0, .sealed = 1, .of = most_sockets_per_peer}});
   int told = 0;
   for (int left = dice.between(1, 6); left > 0; --left, ++told) {
     Notice notice = random_notice(dice);
