@@ -45,6 +45,8 @@ bool Progress::is_over() const {
   return interrupted != 0 || (seconds_ > 0 && seconds_between(started_ns_, now_ns()) >= seconds_);
 }
 
+bool Progress::is_interrupted() const { return interrupted != 0; }
+
 double Progress::patience_s() const { return seconds_ > 0 ? seconds_ + 60 : 1e6; }
 
 void Progress::say(const std::string& how_far) const {
@@ -65,8 +67,9 @@ void Progress::conclude(const std::string& how_far) const {
   say(fmt::format("{} in all{}", how_far, how));
 }
 
-void run_rounds(const std::string& what, const std::function<int64_t(uint64_t seed)>& round) {
+void run_rounds(const std::string& what, const std::function<int64_t(uint64_t seed)>& round, LeastRounds least) {
   Progress progress(what);
+  const int64_t least_rounds = progress.is_long() ? least.of_long : least.of_short;
   Traces traces;
   Dice dice(static_cast<uint64_t>(progress.seed()));
   int64_t rounds = 0, tried = 0;
@@ -74,7 +77,7 @@ void run_rounds(const std::string& what, const std::function<int64_t(uint64_t se
   for (int64_t number = 1; (number <= only || only == 0) && !::testing::Test::HasFailure(); ++number) {
     const uint64_t round_seed = dice.seed();
     if (number < only) continue;
-    if (rounds > 0 && progress.is_over()) break;
+    if ((rounds >= least_rounds && progress.is_over()) || (rounds > 0 && progress.is_interrupted())) break;
     SCOPED_TRACE(
         fmt::format("to see it again: UNISONO_TORTURE_SEED={} UNISONO_TORTURE_ROUND={}", progress.seed(), number));
     tried += round(round_seed);

@@ -19,6 +19,8 @@ class Progress {
   int64_t seed() const { return seed_; }
   int64_t only_round() const { return only_round_; }  // 0: all
   bool is_over() const;
+  bool is_interrupted() const;
+  bool is_long() const { return seconds_ >= 10; }
   double patience_s() const;  // for whoever waits until it is over
   void tell(const std::string& how_far);  // every ten seconds
   void conclude(const std::string& how_far) const;
@@ -30,7 +32,12 @@ class Progress {
   double seconds_;
 };
 
+// How many rounds there are at least, whatever the machine: in a short run, as ctest makes it, and in one of ten seconds or more.
+struct LeastRounds {
+  int64_t of_short = 1, of_long = 1;
+};
+
 // The round is given its seed and returns how many of `what` it tried.
-void run_rounds(const std::string& what, const std::function<int64_t(uint64_t seed)>& round);
+void run_rounds(const std::string& what, const std::function<int64_t(uint64_t seed)>& round, LeastRounds least = {});
 
 }  // namespace unisono::testing

@@ -13,7 +13,7 @@ int64_t decide_in_some_worlds(uint64_t seed) {
   return run_worlds<BallotWorld>(100, seed, Flaw::none, [](const BallotWorld& world) { return world.decided(); });
 }
 
-TEST(Ballots, leave_one_outcome_to_everybody) { run_rounds("decisions", decide_in_some_worlds); }
+TEST(Ballots, leave_one_outcome_to_everybody) { run_rounds("decisions", decide_in_some_worlds, {2, 100}); }
 
 TEST(Ballots, often_come_to_something) {
   int calm = 0, calm_worlds = 0;

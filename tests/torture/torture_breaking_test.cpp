@@ -13,7 +13,7 @@ int64_t break_some_worlds(uint64_t seed) {
   return run_worlds<BreakingWorld>(50, seed, BreakingFlaw::none, [](const BreakingWorld& world) { return world.broken(); });
 }
 
-TEST(Breaking, leaves_nobody_waiting_and_names_the_cause) { run_rounds("ranks with a fault", break_some_worlds); }
+TEST(Breaking, leaves_nobody_waiting_and_names_the_cause) { run_rounds("ranks with a fault", break_some_worlds, {4, 200}); }
 
 TEST(Breaking, happens_often_and_not_always) {
   int clean = 0, late = 0;

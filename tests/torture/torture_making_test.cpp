@@ -13,7 +13,7 @@ int64_t make_in_some_worlds(uint64_t seed) {
   return run_worlds<MakingWorld>(50, seed, MakingFlaw::none, [](const MakingWorld& world) { return world.made(); });
 }
 
-TEST(Making, leaves_nobody_waiting_and_nobody_in_a_group_of_its_own) { run_rounds("groups", make_in_some_worlds); }
+TEST(Making, leaves_nobody_waiting_and_nobody_in_a_group_of_its_own) { run_rounds("groups", make_in_some_worlds, {4, 200}); }
 
 TEST(Making, often_comes_to_something) {
   int clean = 0;
