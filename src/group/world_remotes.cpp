@@ -21,7 +21,7 @@ namespace {
 constexpr const char* silent_text =
     "is silent: its connection ended without a goodbye, and nobody on its host says why";
 constexpr size_t most_early = 1024;
-constexpr int64_t nobody_else_knows_ns = for_better_news_ns / 2;  // nobody of its host could tell
+constexpr int64_t nobody_else_knows_ns = for_better_news_ns / 3;  // where nobody of its host could tell
 
 }  // namespace
 

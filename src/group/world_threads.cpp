@@ -129,6 +129,7 @@ void World::control_until_stopped(LateVisitors& visitors, Deadline& door_rests) 
     const DeathWatch::News news = death_watch_->wait(looks_soon ? rest_ms : remotes_ ? control_period_with_hosts_ms : control_period_ms);
     for (const DeathWatch::Loss& loss : news.losses) insist([&] { member_lost(loss.rank, loss.how); });
     head().beat_ns.store(now_ns(), std::memory_order_relaxed);
+    if (!doubts_.empty()) hear_remotes();  // a new connection that was refused at once rings no bell
     if (remotes_) judge_doubts();
     if (remotes_) look_after_hosts();
     if (remotes_) tell_owed();
