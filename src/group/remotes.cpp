@@ -125,6 +125,7 @@ bool Remotes::hear(int rank, News& news) {
     news.heard.emplace_back();
     news.heard.back() = {rank, std::move(from.hearing)};
     ++from.heard;
+    if (from.heard - from.said >= said_each) say_heard(from);
   }
   from.part = Peer::Part::none;
   from.hearing = {};
@@ -160,9 +161,7 @@ void Remotes::listen(News& news) {
       news.ended.push_back({rank, ""});
       from.has_ended = true;
     } else {
-      if (from.heard - from.said >= said_each) say_heard(from);
-      move(from);
-      from.channel->arm();
+      from.channel->arm();  // no turn since it was heard: that might have received the rest of a notice, which nobody would look at
     }
   }
 }
