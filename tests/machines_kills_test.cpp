@@ -79,6 +79,8 @@ bool survivors_are_told(const TestMachines& machines, const KillAt& scene) {
     distributed::init_process_group({});
     expect_sum(rank, ranks, 10);
     distributed::barrier({});
+    ++signs[0].ready;
+    if (rank == scene.victim) EXPECT_TRUE(await([&] { return signs[0].ready == ranks; }));  // who were still in the barrier might hear of the death there
     calls_left = scene.call;
     counts_down = rank == scene.victim;
     outcomes.note(rank, [&] {

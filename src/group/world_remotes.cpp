@@ -162,9 +162,11 @@ bool World::is_in_doubt(int rank) const {
 bool World::may_clear_up(int rank, const Doubt& doubt) const {
   const int64_t since_ns = now_ns() - doubt.since_ns;
   if (!doubt.how.empty()) return !doubt.ended && since_ns <= for_better_news_ns;
-  if (remotes_->is_opening(rank)) return true;
   auto may_tell = [&](int other) { return other != rank && !doubts_.contains(other) && how_lost(other).empty(); };
-  return since_ns <= (std::ranges::any_of(hosts().ranks_on(hosts().of(rank)), may_tell) ? for_better_news_ns : nobody_else_knows_ns);
+  const bool somebody_may_tell = std::ranges::any_of(hosts().ranks_on(hosts().of(rank)), may_tell);
+  if (!somebody_may_tell && sockets_->was_refused(rank)) return false;  // though another of its addresses may not have answered yet
+  if (remotes_->is_opening(rank)) return true;
+  return since_ns <= (somebody_may_tell ? for_better_news_ns : nobody_else_knows_ns);
 }
 
 void World::judge_doubts() {

@@ -42,6 +42,12 @@ void Connecting::fail(Attempt& attempt, const std::string& why) {
   next_at_ns_ = 0;
 }
 
+void Connecting::fail(Attempt& attempt, int error) {
+  fail(attempt, std::strerror(error));
+  attempt.was_refused = error == ECONNREFUSED;
+  if (attempt.was_refused) sockets_.note_refused(key_.to, attempt.to, std::ranges::all_of(attempts_, &Attempt::was_refused));
+}
+
 void Connecting::begin_next() {
   Attempt& attempt = attempts_[begun_++];
   next_at_ns_ = now_ns() + next_after_ns;
@@ -53,7 +59,8 @@ void Connecting::begin_next() {
   was_short_ = is_shortage(error);
   if (was_short_) state_ = {ErrorCode::resource, fmt::format("connecting ended with \"{}\"; raise the limit of open files (ulimit -n)", std::strerror(error))};
   all_strangers_ = false;
-  fail(attempt, error == EADDRNOTAVAIL ? "Cannot assign requested address; are all ports of net.ipv4.ip_local_port_range taken?" : std::strerror(error));
+  if (error == EADDRNOTAVAIL) fail(attempt, "Cannot assign requested address; are all ports of net.ipv4.ip_local_port_range taken?");
+  else fail(attempt, error);
 }
 
 void Connecting::begin() {
@@ -73,7 +80,8 @@ void Connecting::look() {
       attempt.answered_ns = now_ns();
     } else if (error != 0 || attempt.silent_until.passed()) {
       all_strangers_ = false;
-      fail(attempt, error != 0 ? std::strerror(error) : fmt::format("no answer for {} s", patience_s_));
+      if (error != 0) fail(attempt, error);
+      else fail(attempt, fmt::format("no answer for {} s", patience_s_));
     }
   }
 }

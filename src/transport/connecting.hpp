@@ -40,6 +40,7 @@ class Connecting {
     Descriptor socket = {};
     Deadline silent_until = {};
     bool was_cut_off = false;  // it answered, and then closed the connection without a word
+    bool was_refused = false;  // by the kernel there: nobody listens
     int64_t answered_ns = 0;   // the last time
     std::string why = {};
   };
@@ -49,6 +50,7 @@ class Connecting {
   void look();
   bool speak();
   void fail(Attempt& attempt, const std::string& why);
+  void fail(Attempt& attempt, int error);
   void drop_others();
   bool is_found() const { return opening_ && opening_->is_known(); }  // there is nothing to decide any more
   Status no_way() const;

@@ -97,6 +97,19 @@ std::vector<Address> Sockets::published() const {
 void Sockets::remember(int rank, const Address& worked) {
   std::lock_guard lock(mutex_);
   worked_[rank] = worked;
+  refused_by_.erase(rank);
+}
+
+void Sockets::note_refused(int rank, const Address& by, bool by_all) {
+  std::lock_guard lock(mutex_);
+  const auto worked = worked_.find(rank), came_from = came_from_.find(rank);
+  const bool was_there = (worked != worked_.end() && worked->second == by) || (came_from != came_from_.end() && came_from->second.host() == by.host());
+  if (by_all || was_there) refused_by_.insert(rank);
+}
+
+bool Sockets::was_refused(int rank) {
+  std::lock_guard lock(mutex_);
+  return refused_by_.contains(rank);
 }
 
 bool Sockets::was_tried_by(int rank) {
@@ -199,6 +212,8 @@ bool Sockets::hear(Guest& guest, bool& opened) {
   if (opening.is_open()) return true;
   while (opening.turn() && opening.asks()) opening.answer(verdict_on(opening.key()));
   opened = opening.is_open();
+  if (opened) came_from_[opening.key().from] = guest.from;
+  if (opened) refused_by_.erase(opening.key().from);
   const bool left_by_itself = opening.state().code() == ErrorCode::peer_lost;
   if (!opening.state().ok() && !left_by_itself && choice_.trust) choice_.refused(fmt::format("a connection from {} was refused: {}", guest.from.host(), opening.state().message()));
   const bool is_trial = opened && opening.key().use == trial_use;

@@ -65,6 +65,8 @@ class Sockets {
   std::unique_ptr<Opening> open(Descriptor connection, SocketKey key) const;
   void fit(int socket) const;  // how much may be under way, once it is open
   void remember(int rank, const Address& worked);  // by which address it was reached
+  void note_refused(int rank, const Address& by, bool by_all);  // a connection to it
+  bool was_refused(int rank);  // by all its addresses, or by one at which it was before; and it has not been spoken with since: it listens no more
   std::vector<Address> in_order(int rank, std::vector<Address> addresses);  // that one first
   bool was_tried_by(int rank);  // a trial of that rank's has come
   Wire arrived(const SocketKey& key);  // the connection that was opened for this; empty: not yet
@@ -131,8 +133,8 @@ class Sockets {
   std::list<Guest> guests_;
   std::list<Left> left_;
   std::set<uint64_t> expected_;
-  std::map<int, Address> worked_;  // by rank
-  std::set<int> tried_by_;
+  std::map<int, Address> worked_, came_from_;  // by rank
+  std::set<int> tried_by_, refused_by_;
   Deadline listens_again_;  // where descriptors or room are lacking: until then nobody is let in
   std::atomic<bool> lacks_descriptors_{false};
   size_t most_strangers_ = strangers_here();
