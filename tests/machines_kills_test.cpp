@@ -80,7 +80,7 @@ bool survivors_are_told(const TestMachines& machines, const KillAt& scene) {
     expect_sum(rank, ranks, 10);
     distributed::barrier({});
     ++signs[0].ready;
-    if (rank == scene.victim) EXPECT_TRUE(await([&] { return signs[0].ready == ranks; }));  // who were still in the barrier might hear of the death there
+    if (rank == scene.victim) { EXPECT_TRUE(await([&] { return signs[0].ready == ranks; })); }  // who were still in the barrier might hear of the death there
     calls_left = scene.call;
     counts_down = rank == scene.victim;
     outcomes.note(rank, [&] {

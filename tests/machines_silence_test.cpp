@@ -182,68 +182,6 @@ TEST_F(LongSilence, is_noticed_after_idle_connections_were_reset) {
   calling.expect_told({0, 1}, {0, 1}, {"is silent"});
 }
 
-// What a group needs to be made is told by notices: what was lost with their connection is told again, and nobody counts as lost.
-TEST_F(Silence, is_not_what_a_reset_of_notices_is) {
-  const RelayedMachines machines;
-  const MachineJob job{.machine_of_rank = {0, 0, 1, 1}};
-  const Outcomes outcomes(job.ranks());
-  SharedArray<Signs> signs(1);
-  Children children(job.ranks(), [&](int rank) {
-    become_rank(machines, job, rank);
-    distributed::init_process_group({});
-    for (int round = 1; round <= 4; ++round) {
-      expect_sum(rank, job.ranks(), 10);
-      signs[0].ready += 1;
-      EXPECT_TRUE(await([&] { return signs[0].go >= round; }));
-      const GroupHandle made = distributed::new_group({0, 1, 2, 3}, {.timeout_s = 10});
-      std::vector<float> data(3, 1);
-      distributed::all_reduce(view(data), {.group = made});
-      EXPECT_EQ(data[0], 4);
-      EXPECT_TRUE(distributed::failed_ranks().empty());
-      distributed::barrier();  // nobody leaves before all have looked
-    }
-    distributed::destroy_process_group();
-  }, 60);
-  for (int round = 1; round <= 4; ++round) {
-    ASSERT_TRUE(await([&] { return signs[0].ready == round * job.ranks(); })) << "round " << round;
-    const int64_t reset = machines.faults().reset;
-    machines.faults().sealed_resets = round;  // the first connections, and some of those that take their place
-    signs[0].go = round;
-    EXPECT_TRUE(await([&] { return machines.faults().reset >= reset + round; })) << "no notices were sent";
-  }
-  expect_all_succeeded(children.wait());
-}
-
-// A rank that dies just when its connection has been reset is told as soon as any other.
-TEST_F(Silence, a_death_after_a_reset_of_notices_is_told_in_time) {
-  constexpr double dead_within_s = 2;
-  const RelayedMachines machines;
-  for (const std::vector<int>& layout : {std::vector{0, 1}, {0, 1, 1}}) {
-    const MachineJob job{.machine_of_rank = layout};
-    const Outcomes outcomes(job.ranks());
-    SharedArray<Signs> signs(1);
-    Children children(job.ranks(), [&](int rank) {
-      become_rank(machines, job, rank);
-      distributed::init_process_group({});
-      expect_sum(rank, job.ranks(), 10);
-      signs[0].ready += 1;
-      if (rank == 1) EXPECT_TRUE(await([&] { return signs[0].go == 1; }));  // until it is killed
-      outcomes.note(rank, [&] { distributed::barrier(); });
-      distributed::destroy_process_group();
-    }, 60);
-    ASSERT_TRUE(await([&] { return signs[0].ready == job.ranks(); }));
-    const int64_t reset = machines.faults().reset;
-    machines.faults().sealed_resets = 1;  // of rank 0, which asks whom it waits for
-    ASSERT_TRUE(await([&] { return machines.faults().reset > reset; }));
-    const int64_t killed_ns = now_ns();
-    children.signal(1, SIGKILL);
-    ASSERT_TRUE(await([&] { return outcomes.of(0).was_made(); }));
-    expect_lost(outcomes.of(0), {1});
-    EXPECT_LT(seconds_between(killed_ns, outcomes.of(0).ended_ns), dead_within_s) << outcomes.of(0).text();
-    children.wait();
-  }
-}
-
 // Its kernel answers, and knows nothing of the job: here it is another machine, which has got its address.
 TEST_F(LongSilence, of_a_machine_that_was_started_anew_is_told) {
   const TestMachines machines(3);

@@ -116,6 +116,34 @@ TEST_F(Wires, that_turn_a_bit_over_are_found_out_where_bytes_are_sealed) {
   }
 }
 
+// The way is lost, and with it the group; the ranks are not, and go on in a new one.
+TEST_F(Wires, that_reset_a_connection_lose_no_rank) {
+  const RelayedMachines machines;
+  const MachineJob job{.machine_of_rank = {0, 1}};
+  SharedArray<Signs> signs(1);
+  const Outcomes outcomes(2);
+  Children children(2, [&](int rank) {
+    become_rank(machines, job, rank);
+    distributed::init_process_group({});
+    expect_sum(rank, 2, 10);
+    signs[0].ready += 1;
+    EXPECT_TRUE(await([&] { return signs[0].go == 1; }));
+    outcomes.note(rank, [&] { expect_sum(rank, 2, 100'000); });
+    EXPECT_EQ(distributed::failed_ranks(), std::vector<int>());
+    const GroupHandle rest = distributed::shrink_group();
+    EXPECT_EQ(distributed::get_world_size(rest), 2);
+    std::vector<float> data(3, 1);
+    distributed::all_reduce(view(data), {.group = rest});
+    EXPECT_EQ(data[0], 2);
+    distributed::destroy_process_group();
+  }, 60);
+  ASSERT_TRUE(await([&] { return signs[0].ready == 2; }));
+  machines.faults().resets = 1;
+  signs[0].go = 1;
+  expect_all_succeeded(children.wait());
+  for (int rank : {0, 1}) expect_lost(outcomes.of(rank), {0, 1});
+}
+
 TEST_F(Wires, that_reset_a_connection_in_the_middle_of_a_message_lose_the_peer) {
   for (const auto& variables : {std::map<std::string, std::string>(), sealed}) {
     const RelayedMachines machines;

@@ -38,7 +38,7 @@ Result<std::vector<int>> Group::failed_ranks() const {
   const Status fault = members_.is_broken() ? members_.fault() : Status();
   for (int rank : parts_.ranks) {
     const bool is_here = std::find(here.begin(), here.end(), rank) != here.end();
-    const bool is_blamed = fault.code() == ErrorCode::peer_lost && fault.peer() == rank;  // others may know of its end before this rank does
+    const bool is_blamed = fault.code() == ErrorCode::peer_lost && fault.peer() == rank && !fault.message().starts_with(lost_way);  // others may know of its end before this rank does
     if (!is_here || is_blamed || (rank != world_rank(me()) && parts_.world->has_ended(rank))) ranks.push_back(rank);
   }
   std::sort(ranks.begin(), ranks.end());

@@ -51,6 +51,9 @@ struct Likeness {
 
 Status thrown_status();  // of the exception being handled
 
+// A fault that begins so is about a connection, and not about the rank that it names: it may well be there. The text is what all hosts are told of a fault.
+inline constexpr std::string_view lost_way = "the way to rank ";
+
 class Group : public std::enable_shared_from_this<Group> {
  public:
   Group(GroupParts parts, Arena& arena);  // before its members have met: nothing else may be done with it

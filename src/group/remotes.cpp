@@ -6,22 +6,18 @@
 
 #include <algorithm>
 
+#include "base/clock.hpp"
 #include "base/legible.hpp"
-#include "unisono/settings.hpp"
 
 namespace unisono {
 namespace {
 
 constexpr size_t most_waiting = 4096;  // notices to one that does not listen; then what only helps is left out
 constexpr uint64_t said_each = 32;     // notices after which it is said that they were heard
+constexpr double rests_s = 0.1;        // between two attempts to open a connection
+constexpr double least_patience_s = 1, most_patience_s = 60;  // with one: its other end may not know any more that there is one, or not run
 
-// Connections to one rank are numbered around. With two ends that open one each it is soon clear which is the later.
-constexpr int numbers = most_sockets_per_peer;
-SocketUse notices(int number) { return {.group = 0, .use = link_uses, .sealed = 1, .number = number, .of = numbers}; }  // beside those of groups
-bool is_later(int number, int than) {
-  const int ahead = (number - than + numbers) % numbers;
-  return ahead != 0 && ahead < numbers / 2;
-}
+SocketUse notices(int number) { return {.group = 0, .use = link_uses, .sealed = 1, .number = number}; }  // beside those of groups
 
 }  // namespace
 
@@ -36,11 +32,31 @@ Remotes::Remotes(std::span<const Neighbour> everybody, int me, const Ways& ways,
 
 void Remotes::connect(int rank, int number) {
   Peer& to = peer(rank);
-  to.channel.reset();  // first: what it was to send lies in the notices
-  to.channel = std::make_unique<StreamChannel>(socket_between(*sockets_, everybody_[static_cast<size_t>(me_)], everybody_[static_cast<size_t>(rank)], notices(number)));
+  const Neighbour& me = everybody_[static_cast<size_t>(me_)];
+  to.channel = std::make_unique<StreamChannel>(socket_between(*sockets_, me, everybody_[static_cast<size_t>(rank)], notices(number)));
   to.number = number;
+  to.latest = std::max(to.latest, number);
   to.part = Peer::Part::none;
   to.hearing = {};
+}
+
+// What was refused before says nothing of now.
+void Remotes::note_unheard(int rank) {
+  Peer& of = peer(rank);
+  if (of.unheard_ns != 0) return;
+  of.unheard_ns = now_ns();
+  sockets_->with_proofs([rank](Proofs& proofs) { proofs.forget_refusals(rank); });
+}
+
+// What the channel before it was to send lies in the notices. Where memory runs out on the way, nobody can speak by it, and it is tried again.
+void Remotes::resume(int rank, int number) {
+  Peer& to = peer(rank);
+  note_unheard(rank);
+  to.has_ended = to.resumes = true;
+  to.patience_s = std::clamp(2 * to.patience_s, least_patience_s, most_patience_s);
+  to.speaks_by = Deadline::in_seconds(to.patience_s);
+  connect(rank, number);
+  say_heard(to);
   to.has_ended = false;
 }
 
@@ -67,8 +83,14 @@ void Remotes::tell(int rank, const Notice& notice) {
   Notice& kept = to.telling.back();
   kept.head.bytes = static_cast<uint32_t>(kept.body.size());
   if (to.has_ended || to.resumes) return;  // it goes with what is told again
-  post(to, kept);
+  try {
+    post(to, kept);
+  } catch (const std::bad_alloc&) {
+    to.telling.pop_back();  // whoever wanted it told does it again
+    throw;
+  }
   move(to);
+  if (!to.channel->state().ok()) return wake_();  // else nobody would look before something comes
   if (to.channel->sending() || to.channel->receiving()) to.channel->arm();  // perhaps it was connected just now
   if (to.part != Peer::Part::none && !to.channel->receiving()) wake_();      // a turn may also receive
 }
@@ -91,8 +113,12 @@ Status Remotes::note_heard(Peer& to, uint64_t count) {
   to.forgets = count;
   if (!to.resumes) return Status::success();
   for (; to.forgotten < count; ++to.forgotten) to.telling.pop_front();
-  to.resumes = false;
+  to.has_ended = true;  // where memory runs out for one of them, the rest cannot go by this connection
   for (const Notice& kept : to.telling) post(to, kept);
+  to.has_ended = to.resumes = false;
+  to.spoken = to.number;
+  to.patience_s = 0;
+  to.unheard_ns = 0;
   return Status::success();
 }
 
@@ -117,34 +143,50 @@ bool Remotes::hear(int rank, News& news) {
   }
   if (const Status status = check_notice(from.hearing, static_cast<int>(peers_.size())); !status.ok()) return end(from, status);
   const bool is_count = from.hearing.head.kind == NoticeHead::Kind::heard;
+  bool says_heard = false;
   if (from.resumes && !is_count) return end(from, {ErrorCode::protocol, "it does not say how many notices it has heard"});
   if (is_count) {
     if (from.resumes) news.back.push_back(rank);  // first: where there is no memory for it, all is as it was; and so below
     if (const Status status = note_heard(from, from.hearing.head.group); !status.ok()) return end(from, status);
   } else {
+    const bool is_goodbye = from.hearing.head.kind == NoticeHead::Kind::goodbye;
     news.heard.emplace_back();
     news.heard.back() = {rank, std::move(from.hearing)};
     ++from.heard;
-    if (from.heard - from.said >= said_each) say_heard(from);
+    from.has_left |= is_goodbye;
+    says_heard = is_goodbye || from.heard - from.said >= said_each;
   }
   from.part = Peer::Part::none;
   from.hearing = {};
+  if (says_heard) say_heard(from);  // last: where there is no memory for it, it is said with the next
   return true;
+}
+
+// Whether a connection with that number is to take the place of this one; `fetches`: it comes to this one, or to none while this one is on its way.
+bool Remotes::wants(int rank, int number, bool& fetches) {
+  const Peer& to = peer(rank);
+  const bool is_alive = !to.has_ended && to.channel->state().ok();
+  const bool only_waits = to.resumes && everybody_[static_cast<size_t>(rank)].where.out_of_reach;
+  fetches = is_alive && (number == to.number || (to.resumes && !only_waits && number > to.spoken));
+  return number > to.number || (!fetches && (!is_alive || only_waits) && number > to.spoken);
 }
 
 // Whose connection has ended for the other end, and not for this one as yet.
 void Remotes::take_arrived() {
   for (const SocketKey& key : sockets_->waiting(link_uses)) {
     const bool is_member = std::ranges::find(ranks_, key.from) != ranks_.end();
-    if (is_member && peer(key.from).channel && key.number == peer(key.from).number) continue;  // it is fetched by whom it is for
-    if (!is_member || !peer(key.from).channel || !is_later(key.number, peer(key.from).number)) {
-      static_cast<void>(sockets_->arrived(key));  // which closes it
-      continue;
-    }
-    connect(key.from, key.number);
-    peer(key.from).resumes = true;
-    say_heard(peer(key.from));
+    bool fetches = false;
+    if (is_member && peer(key.from).channel && wants(key.from, key.number, fetches)) resume(key.from, key.number);
+    else if (!fetches) static_cast<void>(sockets_->arrived(key));  // which closes it
   }
+}
+
+void Remotes::hear_all(int rank, News& news) {
+  Peer& from = peer(rank);
+  while (!from.has_ended && hear(rank, news)) continue;
+  if (!from.channel || from.has_ended || from.channel->state().ok()) return;
+  from.has_ended = true;
+  note_unheard(rank);
 }
 
 void Remotes::listen(News& news) {
@@ -152,14 +194,13 @@ void Remotes::listen(News& news) {
   take_arrived();
   for (int rank : ranks_) {
     Peer& from = peer(rank);
-    if (!from.channel || from.has_ended) continue;
-    while (hear(rank, news)) continue;
+    if (!from.channel) continue;
+    hear_all(rank, news);
     if (!from.channel) {
-      news.ended.push_back({rank, std::move(from.why)});
+      news.ended.push_back({rank, true, std::move(from.why)});
       from = {};
-    } else if (!from.channel->state().ok()) {
-      news.ended.push_back({rank, ""});
-      from.has_ended = true;
+    } else if (from.has_ended) {
+      news.ended.push_back({rank, false, from.channel->state().message()});
     } else {
       from.channel->arm();  // no turn since it was heard: that might have received the rest of a notice, which nobody would look at
     }
@@ -172,23 +213,37 @@ bool Remotes::has_ended(int rank) {
   return !of.channel || of.has_ended || of.resumes;
 }
 
-bool Remotes::is_opening(int rank) {
+int64_t Remotes::unheard_ns(int rank) {
   std::lock_guard lock(mutex_);
-  const Peer& of = peer(rank);
-  return of.channel && of.resumes && !of.has_ended && !everybody_[static_cast<size_t>(rank)].where.out_of_reach;
+  return peer(rank).unheard_ns;
+}
+
+size_t Remotes::kept(int rank) {
+  std::lock_guard lock(mutex_);
+  return peer(rank).telling.size();
+}
+
+bool Remotes::is_refused(int rank) const {
+  return sockets_->with_proofs([rank](const Proofs& proofs) { return proofs.is_refused(rank); });
+}
+
+// Also where an address was refused and another has not answered yet: whether the first is refused again tells whether the rank is there. And where somebody answers, and then
+// says nothing for a while: what was reset for that end alone, this one does not hear of.
+void Remotes::try_again(int rank) {
+  Peer& to = peer(rank);
+  const bool rests = to.rests_until.at_ns != never_ns && !to.rests_until.passed();
+  const bool hangs = to.resumes && (is_refused(rank) || to.speaks_by.passed()) && !everybody_[static_cast<size_t>(rank)].where.out_of_reach;
+  const bool is_asked = to.has_ended || hangs;
+  if (!to.channel || rests || !is_asked) return;
+  to.rests_until = Deadline::in_seconds(rests_s);
+  resume(rank, to.latest + 1);
+  move(to);
+  to.channel->arm();
 }
 
 void Remotes::reopen(int rank) {
   std::lock_guard lock(mutex_);
-  Peer& to = peer(rank);
-  const bool rests = to.rests_until.at_ns != never_ns && !to.rests_until.passed();
-  if (!to.channel || !to.has_ended || rests) return;
-  to.rests_until = Deadline::in_seconds(0.1);
-  connect(rank, (to.number + 1) % numbers);
-  to.resumes = true;
-  say_heard(to);
-  move(to);
-  to.channel->arm();
+  try_again(rank);
 }
 
 void Remotes::give_up(int rank) {
@@ -196,14 +251,24 @@ void Remotes::give_up(int rank) {
   peer(rank) = {};
 }
 
+// Who has said goodbye wants to know nothing more; whom its kernel refuses is not there.
+bool Remotes::is_told(int rank) {
+  Peer& to = peer(rank);
+  if (!to.channel || to.has_left) return true;
+  if (to.has_ended || to.resumes) return sockets_->with_proofs([rank](const Proofs& proofs) { return proofs.is_refused_again(rank); });
+  return !to.channel->sending() && to.channel->is_delivered();
+}
+
 bool Remotes::all_is_told() {
   std::lock_guard lock(mutex_);
+  take_arrived();
   bool all = true;
   for (int rank : ranks_) {
-    Peer& to = peer(rank);
-    if (!to.channel) continue;
-    move(to);
-    all &= to.has_ended || !to.channel->state().ok() || !(to.resumes || to.channel->sending());
+    News unheard;
+    if (peer(rank).channel) hear_all(rank, unheard);
+    const bool is_told = this->is_told(rank);
+    if (!is_told) try_again(rank);
+    all &= is_told;
   }
   return all;
 }

@@ -36,9 +36,9 @@ Status Group::no_way_to(int member, const Status& why, const std::string& in_wha
             world_rank(me())};
   const Presence presence = members_.presence(member);
   const std::string_view though = presence == Presence::here ? "it has not ended" : presence == Presence::left ? "it had finished before it left" : "it had finished before it died";
-  return {ErrorCode::peer_lost, fmt::format("the way to rank {} ({}) is lost, though {}: {}; {}; seen by rank {}. This group is broken: "
+  return {ErrorCode::peer_lost, fmt::format("{}{} ({}) is lost, though {}: {}; {}; seen by rank {}. This group is broken: "
                                             "make a new one",
-                                            world_rank(member), members_.process(member), though,
+                                            lost_way, world_rank(member), members_.process(member), though,
                                             why.message(), in_what, world_rank(me())),
           world_rank(member)};
 }

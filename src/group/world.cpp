@@ -353,6 +353,7 @@ void World::leave(const Deadline& by) {
   world_group_.reset();
   if (remotes_) remotes_->close();
   if (sockets_) sockets_->finish_left(by);
+  if (sockets_) sockets_->close_door();  // somebody may hold a group still, and with it these
 }
 
 }  // namespace unisono

@@ -153,9 +153,13 @@ class World : public std::enable_shared_from_this<World> {
     int64_t since_ns;
     bool ended = false;    // its connection has
     std::string how = {};  // as one of its host says
+    std::string why = {};  // nothing opens a new one
+    bool is_said = false;  // in the log
   };
   void judge_doubts();
+  Doubt& doubt(int rank);
   bool may_clear_up(int rank, const Doubt& doubt) const;
+  bool is_refused(int rank) const;
   // group/world_hosts.cpp: hosts that fall silent
   void look_after_hosts();
   bool is_watcher() const;

@@ -5,8 +5,9 @@
 //
 // Who is dead is known on its own host, and told from there, by each who watched it; it is believed when all that the dead had told
 // itself has been heard, which is when its connection ends. A connection that ends without a goodbye may have been reset by something on the way: it is opened
-// anew. Where that cannot be, though the machine answers, nobody listens there any more: then the others of that host are waited for, for a while, and where
-// there are none left, or they say nothing, the rank counts as lost. While nothing answers at all, that machine is silent or the process stopped: see world_hosts.cpp.
+// anew. Where the machine answers, and refuses one again and again, nobody listens there any more: then the others of that host are waited for, for a while, and where
+// there are none left, or they say nothing, the rank counts as lost. Whatever else stands in the way says nothing of the rank: the process may be stopped, this one may lack
+// descriptors, a box on the way may be in its bad minute. It is tried until it can be, or the machine is silent: see world_hosts.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +22,8 @@ namespace {
 constexpr const char* silent_text =
     "is silent: its connection ended without a goodbye, and nobody on its host says why";
 constexpr size_t most_early = 1024;
-constexpr int64_t nobody_else_knows_ns = for_better_news_ns / 3;  // where nobody of its host could tell
+constexpr int64_t say_so_after_ns = 3'000'000'000;
+constexpr int64_t comes_within_ns = HostWatch::silent_ns;  // who cannot be reached from here, and may not know yet that its connection is gone
 
 }  // namespace
 
@@ -48,14 +50,15 @@ void World::hear_remotes() {
   }
   if (somebody_left) sweep_retired();
   for (; !news_.ended.empty(); news_.ended.pop_back()) {
-    const auto& [rank, why] = news_.ended.back();
+    const auto& [rank, is_wrong, why] = news_.ended.back();
     if (!how_lost(rank).empty()) {
       remotes_->give_up(rank);
       continue;
     }
-    Doubt& doubt = doubts_.try_emplace(rank, Doubt{now_ns()}).first->second;
+    Doubt& doubt = this->doubt(rank);
     doubt.ended = true;
-    if (!why.empty()) doubt.how = fmt::format("cannot be spoken with any more: it sent what no rank of ours sends ({})", why);
+    if (is_wrong) doubt.how = fmt::format("cannot be spoken with any more: it sent what no rank of ours sends ({})", why);
+    else doubt.why = why;
   }
   for (; !news_.back.empty(); news_.back.pop_back()) {
     const int rank = news_.back.back();
@@ -81,7 +84,7 @@ void World::heard(int from, const Notice& notice) {
     case NoticeHead::Kind::lost:
       if (const int rank = notice.head.rank; rank >= 0 && rank < size() && hosts().share(rank, from)) {
         if (!how_lost(rank).empty()) return;
-        doubts_.try_emplace(rank, Doubt{now_ns(), remotes_->has_ended(rank)}).first->second.how = legible(notice.text());
+        doubt(rank).how = legible(notice.text());
       }
   }
 }
@@ -154,28 +157,38 @@ void World::tell_owed() {
   for_each_group([](Group& group) { group.tell_owed(); });
 }
 
+// Not for as long as a new connection may take: what else is lost of that rank is told in time.
 bool World::is_in_doubt(int rank) const {
-  return remotes_ && !hosts().share(rank, this->rank()) && remotes_->has_ended(rank) && how_lost(rank).empty();
+  if (!remotes_ || hosts().share(rank, this->rank()) || !remotes_->has_ended(rank)) return false;
+  return now_ns() - remotes_->unheard_ns(rank) <= for_better_news_ns && how_lost(rank).empty();
+}
+
+World::Doubt& World::doubt(int rank) { return doubts_.try_emplace(rank, Doubt{now_ns(), remotes_->has_ended(rank)}).first->second; }
+
+bool World::is_refused(int rank) const {
+  return sockets_->with_proofs([rank](const Proofs& proofs) { return proofs.is_refused_again(rank); });
 }
 
 // Whether better news may still come of it.
 bool World::may_clear_up(int rank, const Doubt& doubt) const {
   const int64_t since_ns = now_ns() - doubt.since_ns;
   if (!doubt.how.empty()) return !doubt.ended && since_ns <= for_better_news_ns;
+  if (!is_refused(rank)) return !neighbour(rank).where.out_of_reach || since_ns <= comes_within_ns;
   auto may_tell = [&](int other) { return other != rank && !doubts_.contains(other) && how_lost(other).empty(); };
-  const bool somebody_may_tell = std::ranges::any_of(hosts().ranks_on(hosts().of(rank)), may_tell);
-  if (!somebody_may_tell && sockets_->was_refused(rank)) return false;  // though another of its addresses may not have answered yet
-  if (remotes_->is_opening(rank)) return true;
-  return since_ns <= (somebody_may_tell ? for_better_news_ns : nobody_else_knows_ns);
+  return since_ns <= for_better_news_ns && std::ranges::any_of(hosts().ranks_on(hosts().of(rank)), may_tell);
 }
 
 void World::judge_doubts() {
   std::vector<std::pair<int, std::string>> lost;
-  for (const auto& [rank, doubt] : doubts_) {
+  for (auto& [rank, doubt] : doubts_) {
     if (!may_clear_up(rank, doubt))
       lost.push_back({rank, doubt.how.empty() ? std::string(silent_text) : doubt.how});
     else if (doubt.ended && doubt.how.empty())
       remotes_->reopen(rank);
+    if (doubt.is_said || now_ns() - doubt.since_ns < say_so_after_ns) continue;
+    doubt.is_said = true;
+    log_.warning(fmt::format("nothing has been heard of rank {} ({}) for {} s: its connection for notices ended without a goodbye, and a new one has not opened yet{}{}", rank,
+                             neighbour(rank).process(), say_so_after_ns / 1'000'000'000, doubt.why.empty() ? "" : ": ", doubt.why));
   }
   for (const auto& [rank, how] : lost) {
     doubts_.erase(rank);

@@ -129,8 +129,6 @@ void World::control_until_stopped(LateVisitors& visitors, Deadline& door_rests) 
     const DeathWatch::News news = death_watch_->wait(looks_soon ? rest_ms : remotes_ ? control_period_with_hosts_ms : control_period_ms);
     for (const DeathWatch::Loss& loss : news.losses) insist([&] { member_lost(loss.rank, loss.how); });
     head().beat_ns.store(now_ns(), std::memory_order_relaxed);
-    if (!doubts_.empty()) hear_remotes();  // a new connection that was refused at once rings no bell
-    if (remotes_) judge_doubts();
     if (remotes_) look_after_hosts();
     if (remotes_) tell_owed();
     if (door_rests.passed() && death_watch_->add(joined_.door.number(), door_token).ok()) door_rests = {};
@@ -156,6 +154,8 @@ void World::control_until_stopped(LateVisitors& visitors, Deadline& door_rests) 
       death_watch_->remove(joined_.door.number());
       door_rests = Deadline::in_seconds(rest_ms * 1e-3);
     }
+    if (news.tokens.empty() || !doubts_.empty()) hear_remotes();  // a new connection that was refused at once rings no bell; last: what has come is let in
+    if (remotes_) judge_doubts();
     visitors.dismiss_silent();
     if (news.losses.empty() && news.tokens.empty()) look_after_idle_groups();
   }

@@ -34,6 +34,7 @@ class Channel {
   virtual void close() = 0;   // gives back what open() took; nobody may use it any more
   virtual void finish() = 0;  // nothing more will be posted: the other end learns that nothing more will come
   virtual bool holds_more() = 0;     // whether bytes may still come of an end that is gone: they were sent, and count
+  virtual bool is_delivered() const { return true; }  // the other end's kernel has all that was sent, as far as can be known
   virtual Status state() const = 0;  // ok, or why nothing more will come or go
   virtual int64_t unsent_bytes() const = 0;      // of what is posted, heads included
   virtual int64_t unreceived_bytes() const = 0;  // of what is to be received

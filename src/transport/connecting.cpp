@@ -31,7 +31,8 @@ std::string text_of_attempt(const Address& to, const std::string& why) {
 
 Connecting::Connecting(Sockets& sockets, std::vector<Address> addresses, const SocketKey& key, double patience_s)
     : sockets_(sockets), key_(key), patience_s_(patience_s), tries_until_(Deadline::in_seconds(patience_s)) {
-  for (const Address& address : sockets_.in_order(key.to, std::move(addresses))) attempts_.push_back({.to = address});
+  const auto in_order = sockets_.with_proofs([&](const Proofs& proofs) { return proofs.in_order(key.to, std::move(addresses)); });
+  for (const Address& address : in_order) attempts_.push_back({.to = address});
   if (attempts_.empty()) state_ = {ErrorCode::peer_lost, fmt::format("rank {} has no address", key.to)};
 }
 
@@ -45,7 +46,8 @@ void Connecting::fail(Attempt& attempt, const std::string& why) {
 void Connecting::fail(Attempt& attempt, int error) {
   fail(attempt, std::strerror(error));
   attempt.was_refused = error == ECONNREFUSED;
-  if (attempt.was_refused) sockets_.note_refused(key_.to, attempt.to, std::ranges::all_of(attempts_, &Attempt::was_refused));
+  const bool by_all = std::ranges::all_of(attempts_, &Attempt::was_refused);
+  if (attempt.was_refused) sockets_.with_proofs([&](Proofs& proofs) { proofs.note_refused(key_.to, attempt.to, by_all, now_ns()); });
 }
 
 void Connecting::begin_next() {
@@ -78,6 +80,7 @@ void Connecting::look() {
     if (poll(&polled, 1, 0) > 0 && getsockopt(attempt.socket.number(), SOL_SOCKET, SO_ERROR, &error, &bytes) == 0 && error == 0) {
       attempt.stage = Stage::answers;
       attempt.answered_ns = now_ns();
+      sockets_.with_proofs([&](Proofs& proofs) { proofs.note_answered(key_.to, attempt.to); });
     } else if (error != 0 || attempt.silent_until.passed()) {
       all_strangers_ = false;
       if (error != 0) fail(attempt, error);
@@ -100,6 +103,7 @@ bool Connecting::speak() {
   if (is_found() && !is_cut_off) {
     drop_others();
     if (is_over) state_ = opening_->state();
+    if (is_over && state_.ok()) sockets_.with_proofs([&](Proofs& proofs) { proofs.note_reached(key_.to, address()); });
     return is_over;
   }
   const bool another_answers = std::ranges::count(attempts_, Stage::answers, &Attempt::stage) > 1;

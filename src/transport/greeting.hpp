@@ -27,7 +27,7 @@ struct SocketKey {
   int32_t use = 0;
   int32_t from = 0, to = 0;  // ranks; `from` connects
   int32_t sealed = 0;        // 1: it stays in TLS
-  int32_t number = 0, of = 1;  // the how-manieth of several connections for the same
+  int32_t number = 0, of = 1;  // the how-manieth of several connections for the same; of those for notices, of all that were tried
 
   bool operator==(const SocketKey&) const = default;
 };

@@ -39,8 +39,8 @@ bool SocketStream::may_write() {
   if (!connecting_) return true;
   if (!connecting_->turn()) return false;
   unwritable_ = connecting_->state();
-  if (unwritable_.ok()) sockets_.remember(ends_.mine.to, connecting_->address());
   if (unwritable_.ok()) made_ = connecting_->take();
+  if (made_ && ends_.mine.group == 0 && ends_.there.waits_for_us) sockets_.ask_often(made_.number());  // where it is reset, only this end can make another
   if (made_) sockets_.disarm(made_.number());
   connecting_.reset();
   if (unwritable_.ok() || !has_arrived()) return unwritable_.ok();
@@ -83,6 +83,16 @@ int64_t SocketStream::read_from(const Wire& wire, std::span<std::byte> target, b
   return 0;
 }
 
+// Where each end has opened one, nothing ever comes on the one that this rank writes to. That it was reset, and what was written last with it, is seen here.
+void SocketStream::look_at_other() {
+  if (!out_ || out_ == in_ || !*out_ || !unwritable_.ok()) return;
+  int error = 0;
+  socklen_t bytes = sizeof(error);
+  if (getsockopt(out_->number(), SOL_SOCKET, SO_ERROR, &error, &bytes) != 0 || error == 0) return;
+  unwritable_ = ended_with("sending", error);
+  if (!has_unread()) state_ = unwritable_;
+}
+
 // Until the other end has written, it may do so on the connection that this rank made or on its own. An end of one of them is the end
 // of all where there is no other. One that is being made goes on also when nothing is left to write: what was to be written may have gone another way (see
 // striped_channel.hpp), and the other end may hold it for open.
@@ -92,6 +102,7 @@ int64_t SocketStream::read(std::span<std::byte> target) {
   if (in_) {
     const int64_t count = read_from(*in_, target, ended);
     if (ended) state_ = {ErrorCode::peer_lost, "the other end of its connection was closed"};
+    if (count == 0 && !ended) look_at_other();
     return count;
   }
   if (!has_arrived() && !out_ && ends_.there.waits_for_us) connect();
@@ -112,6 +123,8 @@ int64_t SocketStream::read(std::span<std::byte> target) {
 
 bool SocketStream::holds_more() { return state_.ok() && !closed_ && (in_ || has_arrived() || made_ || connecting_); }
 
+bool SocketStream::is_delivered() const { return !out_ || !*out_ || is_acknowledged(out_->number()); }
+
 // In a forked child they are the parent's: there they are only closed. Of two connections the one that was never written to ends last, once
 // the other rank's kernel has all that was written: seen before that, its end would seem to be the end of both.
 void SocketStream::close() {
@@ -128,7 +141,8 @@ void SocketStream::arm(bool to_write, bool to_read) {
   for (const Wire* wire : {&made_, &came_}) {
     if (!*wire) continue;
     const bool reads = to_read && (!in_ || in_ == wire), writes = (out_ == wire && to_write) || (reads && wire->wants_to_write());
-    if (reads || writes) sockets_.arm(wire->number(), (reads ? Sockets::readable : 0u) | (writes ? Sockets::writable : 0u));
+    const bool may_be_reset = in_ && out_ == wire && in_ != wire;  // which is told of whatever is asked: see look_at_other()
+    if (reads || writes || may_be_reset) sockets_.arm(wire->number(), (reads ? Sockets::readable : 0u) | (writes ? Sockets::writable : 0u));
   }
   if (!came_ && !in_) sockets_.arm_listener();
 }

@@ -27,6 +27,7 @@ class SocketStream final : public Stream {
   void arm(bool to_write, bool to_read) override;
   void finish() override { close(); }  // nobody reads any more either
   bool holds_more() override;  // until its end is seen
+  bool is_delivered() const override;
   Status state() const override { return state_; }
 
  private:
@@ -36,6 +37,7 @@ class SocketStream final : public Stream {
   int64_t read_from(const Wire& wire, std::span<std::byte> target, bool& ended);
   int64_t take_ahead(std::span<std::byte> target);
   bool has_unread() const;
+  void look_at_other();
 
   Sockets& sockets_;
   Ends ends_;

@@ -21,6 +21,12 @@
 #include "base/shortage.hpp"
 
 namespace unisono {
+
+bool is_acknowledged(int socket) {
+  int unacknowledged = 0;
+  return ioctl(socket, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
+}
+
 namespace {
 
 // What the kernel takes beyond what it can send at once grows old there: taken later, it is still in the cache. But it sends by itself what it has, as room
@@ -39,9 +45,7 @@ bool all_is_there(int socket) {
   for (int pieces = 0; pieces < 1024 && recv(socket, unread, sizeof(unread), 0) > 0;) ++pieces;
   tcp_info info = {};
   socklen_t length = sizeof(info);
-  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || info.tcpi_state == TCP_CLOSE) return true;
-  int unacknowledged = 0;
-  return ioctl(socket, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
+  return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || info.tcpi_state == TCP_CLOSE || is_acknowledged(socket);
 }
 
 // Whether it stays in TLS is the connector's to say.
@@ -94,34 +98,15 @@ std::vector<Address> Sockets::published() const {
   return told;
 }
 
-void Sockets::remember(int rank, const Address& worked) {
-  std::lock_guard lock(mutex_);
-  worked_[rank] = worked;
-  refused_by_.erase(rank);
-}
-
-void Sockets::note_refused(int rank, const Address& by, bool by_all) {
-  std::lock_guard lock(mutex_);
-  const auto worked = worked_.find(rank), came_from = came_from_.find(rank);
-  const bool was_there = (worked != worked_.end() && worked->second == by) || (came_from != came_from_.end() && came_from->second.host() == by.host());
-  if (by_all || was_there) refused_by_.insert(rank);
-}
-
-bool Sockets::was_refused(int rank) {
-  std::lock_guard lock(mutex_);
-  return refused_by_.contains(rank);
+void Sockets::ask_often(int socket) const {
+  constexpr int every_s = 2;
+  setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &every_s, sizeof(every_s));
+  setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof(every_s));
 }
 
 bool Sockets::was_tried_by(int rank) {
   std::lock_guard lock(mutex_);
   return tried_by_.contains(rank);
-}
-
-std::vector<Address> Sockets::in_order(int rank, std::vector<Address> addresses) {
-  std::lock_guard lock(mutex_);
-  if (const auto worked = worked_.find(rank); worked != worked_.end())
-    std::ranges::stable_partition(addresses, [&](const Address& one) { return one == worked->second; });
-  return addresses;
 }
 
 void Sockets::prepare(int socket) const {
@@ -212,8 +197,7 @@ bool Sockets::hear(Guest& guest, bool& opened) {
   if (opening.is_open()) return true;
   while (opening.turn() && opening.asks()) opening.answer(verdict_on(opening.key()));
   opened = opening.is_open();
-  if (opened) came_from_[opening.key().from] = guest.from;
-  if (opened) refused_by_.erase(opening.key().from);
+  if (opened && !is_inquiry(opening.key())) proofs_.note_came(opening.key().from, guest.from);  // who inquires for a rank is not that one
   const bool left_by_itself = opening.state().code() == ErrorCode::peer_lost;
   if (!opening.state().ok() && !left_by_itself && choice_.trust) choice_.refused(fmt::format("a connection from {} was refused: {}", guest.from.host(), opening.state().message()));
   const bool is_trial = opened && opening.key().use == trial_use;
@@ -272,7 +256,9 @@ Wire Sockets::arrived(const SocketKey& key) {
   for (auto guest = guests_.begin(); guest != guests_.end(); ++guest) {
     if (!is_same_but_sealed(guest->opening.key(), key)) continue;
     guest->opening.turn();  // the rest of its opening, and bytes behind it, may be here before the control thread has looked
-    if (guest->opening.is_open()) return take(guest);
+    if (!guest->opening.is_open()) continue;
+    proofs_.note_came(key.from, guest->from);
+    return take(guest);
   }
   return {};
 }
@@ -360,6 +346,12 @@ void Sockets::finish_left(const Deadline& by) {
   while (look_after_left() && !by.passed()) poll(nullptr, 0, look_again_ms);
   std::lock_guard lock(mutex_);
   left_.clear();
+}
+
+void Sockets::close_door() {
+  std::lock_guard lock(mutex_);
+  for (Listener& listener : listeners_) listener.socket.reset();
+  guests_.clear();
 }
 
 void Sockets::arm(int socket, uint32_t events) const {

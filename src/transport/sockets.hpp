@@ -29,6 +29,7 @@
 #include "transport/address.hpp"
 #include "transport/listeners.hpp"
 #include "transport/opening.hpp"
+#include "transport/proofs.hpp"
 #include "trust/strangers.hpp"
 #include "unisono/status.hpp"
 
@@ -51,6 +52,8 @@ inline constexpr int32_t trial_use = 3;  // of a connection that only proves tha
 inline constexpr int32_t watch_use = 4;  // of one that shows that the other machine is there: see group/host_watch.hpp
 inline constexpr int32_t inquiry_use = 5;  // of one that only asks whether the rank that it comes from is in this world already: see rendezvous/running_world.hpp
 
+bool is_acknowledged(int socket);  // all that was sent, by the other kernel
+
 class Sockets {
  public:
   static Result<std::unique_ptr<Sockets>> open(SocketChoice choice = {});
@@ -64,10 +67,13 @@ class Sockets {
   // Of a connection that was begun. What stays in TLS for its own reasons says so in the key.
   std::unique_ptr<Opening> open(Descriptor connection, SocketKey key) const;
   void fit(int socket) const;  // how much may be under way, once it is open
-  void remember(int rank, const Address& worked);  // by which address it was reached
-  void note_refused(int rank, const Address& by, bool by_all);  // a connection to it
-  bool was_refused(int rank);  // by all its addresses, or by one at which it was before; and it has not been spoken with since: it listens no more
-  std::vector<Address> in_order(int rank, std::vector<Address> addresses);  // that one first
+  // What is known of the addresses of others; any thread.
+  template <typename Deed>
+  auto with_proofs(Deed deed) {
+    std::lock_guard lock(mutex_);
+    return deed(proofs_);
+  }
+  void ask_often(int socket) const;  // its kernel asks the other every two seconds whether it knows the connection, instead of every minute
   bool was_tried_by(int rank);  // a trial of that rank's has come
   Wire arrived(const SocketKey& key);  // the connection that was opened for this; empty: not yet
   std::optional<std::pair<SocketKey, Wire>> any_arrived(int32_t use);  // whoever opened it, for no group
@@ -83,6 +89,7 @@ class Sockets {
   // two seconds: closed with unread bytes it would be reset, and what is still on its way lost. What hangs on it is closed after it.
   void leave(Descriptor socket, Descriptor after_it);
   bool look_after_left();  // now and then, and after strangers too; whether there are any
+  void close_door();  // nobody is let in any more
   void finish_left(const Deadline& by = {});  // when nobody will look any more: waits for them, until then; the destructor does
 
   enum Event : uint32_t { readable = 1, writable = 2 };
@@ -133,8 +140,8 @@ class Sockets {
   std::list<Guest> guests_;
   std::list<Left> left_;
   std::set<uint64_t> expected_;
-  std::map<int, Address> worked_, came_from_;  // by rank
-  std::set<int> tried_by_, refused_by_;
+  Proofs proofs_;
+  std::set<int> tried_by_;
   Deadline listens_again_;  // where descriptors or room are lacking: until then nobody is let in
   std::atomic<bool> lacks_descriptors_{false};
   size_t most_strangers_ = strangers_here();

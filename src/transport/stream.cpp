@@ -21,9 +21,9 @@ void StreamChannel::post_send(Sent head, Sent body) {
   CHECK(head.size() <= most_head_bytes);
   Posted posted{.head = {}, .body = body, .head_bytes = head.size()};
   std::copy(head.begin(), head.end(), posted.head);
+  if (!dropped_) queue_.push_back(posted);  // first: where memory runs out, nothing of it has gone
   ++posted_;
-  if (dropped_ || (queue_.empty() && push(posted))) return;
-  queue_.push_back(posted);
+  if (queue_.size() == 1 && push(queue_.front())) queue_.pop_front();
 }
 
 void StreamChannel::post_receive(std::span<std::byte> target) {

@@ -22,6 +22,7 @@ class Stream {
   virtual void arm(bool to_write, bool to_read) = 0;  // see Channel
   virtual void finish() = 0;
   virtual bool holds_more() = 0;
+  virtual bool is_delivered() const { return true; }
   virtual Status state() const = 0;
 };
 
@@ -38,6 +39,7 @@ class StreamChannel final : public Channel {
   void close() override { stream_->close(); }
   void finish() override { stream_->finish(); }
   bool holds_more() override { return stream_->holds_more(); }
+  bool is_delivered() const override { return stream_->is_delivered(); }
   Status state() const override { return stream_->state(); }
   int64_t unsent_bytes() const override;
   int64_t unreceived_bytes() const override { return static_cast<int64_t>(target_.size()); }

@@ -51,6 +51,7 @@ class Packet {
   bool is_tcp() const { return bytes_.size() >= sizeof(iphdr) + sizeof(tcphdr) && ip().version == 4 && ip().protocol == IPPROTO_TCP; }
   size_t data_bytes() const { return is_tcp() ? bytes_.size() - data_at() : 0; }
   bool is_idle() const { return is_tcp() && data_bytes() == 0 && !tcp().syn && !tcp().fin && !tcp().rst; }  // as kernels ask each other for a sign
+  bool is_opening() const { return is_tcp() && tcp().syn && !tcp().ack; }
   bool is_sealed() const { return data_bytes() > 3 && bytes_.compare(data_at(), 3, "\x17\x03\x03") == 0; }
   const std::string& bytes() const { return bytes_; }
 
@@ -76,7 +77,9 @@ class Packet {
     std::swap(other.ip().saddr, other.ip().daddr);
     std::swap(other.tcp().source, other.tcp().dest);
     other.tcp().seq = tcp().ack_seq;
-    other.tcp().ack_seq = htonl(ntohl(tcp().seq) + static_cast<uint32_t>(data_bytes()));
+    other.tcp().ack_seq = htonl(ntohl(tcp().seq) + static_cast<uint32_t>(data_bytes()) + tcp().syn);
+    other.tcp().syn = 0;
+    other.tcp().ack = 1;
     return other.summed();
   }
 
@@ -156,9 +159,12 @@ void RelayedMachines::relay(const Descriptor ends[2]) const {
       } else if (now.longest_bytes > 0 && count > now.longest_bytes && !take_one(now.long_ones_pass[from])) {
         ++now.too_long;
       } else if ((is_much && take_one(now.resets)) || (packet.is_idle() && take_one(now.idle_resets)) || (packet.is_sealed() && take_one(now.sealed_resets))) {
-        pass(1 - from, packet.as_reset());
+        if (!now.tells_senders_only) pass(1 - from, packet.as_reset());
         pass(from, packet.reset_back());
         ++now.reset;
+      } else if (packet.is_opening() && take_one(now.refusals)) {
+        pass(from, packet.reset_back());
+        ++now.refused;
       } else if (is_much && take_one(now.flips)) {
         pass(1 - from, packet.flipped());
         ++now.flipped;

@@ -24,8 +24,10 @@ struct WireFaults {
   std::atomic<int> resets;            // so many of the next packets of much data become resets for both ends
   std::atomic<int> idle_resets;       // the same of packets without data
   std::atomic<int> sealed_resets;     // the same of those that begin with a record of TLS, as notices do
+  std::atomic<bool> tells_senders_only;  // resets are for who sent the packet; the other end hears nothing, as of a firewall that has forgotten the connection
+  std::atomic<int> refusals;          // so many of the next connections over IPv4 are refused
 
-  std::atomic<int64_t> packets, lost, too_long, cut_up, flipped, reset;
+  std::atomic<int64_t> packets, lost, too_long, cut_up, flipped, reset, refused;
 };
 
 class RelayedMachines : public TestMachines {

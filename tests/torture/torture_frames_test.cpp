@@ -120,7 +120,7 @@ int64_t hear_notices(uint64_t seed) {
   Remotes remotes(everybody, 0, {.choice = {}, .sockets = sockets.get()}, [] {});
   Descriptor teller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(connect(teller.number(), sockets->address().get(), sockets->address().bytes()), 0);
-  std::string said = greeting_words({.key = {.token = token, .use = link_uses, .from = 1, .to = 0, .sealed = 1, .of = most_sockets_per_peer}});
+  std::string said = greeting_words({.key = {.token = token, .use = link_uses, .from = 1, .to = 0, .sealed = 1}});
   int told = 0;
   for (int left = dice.between(1, 6); left > 0; --left, ++told) {
     Notice notice = random_notice(dice);
