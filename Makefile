@@ -1,6 +1,6 @@
 # The commands of the project. `make run` and `make test` do all set-up themselves; see HACKING.md.
 .DEFAULT_GOAL := help
-.PHONY: python python-asan mindspore wheels help run test test-all rough torture deps setup build debug asan tsan arm install format clean
+.PHONY: clusters python python-asan mindspore wheels help run test test-all rough torture deps setup build debug asan tsan arm install format clean
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
@@ -36,10 +36,13 @@ test: setup ## build and run all tests, and the small ones again under the sanit
 	tests/run release asan tsan python
 
 test-all: setup ## the same with the full matrices, with fault points in a debug build, Python under the sanitizers, and the live tests in every rough mode (hours)
-	UNISONO_TEST_FULL=1 tests/run release debug asan-all tsan-all python python-asan rough
+	UNISONO_TEST_FULL=1 tests/run release debug asan-all tsan-all python python-asan rough clusters
 
 rough: setup ## run the live tests as an ordinary user, with few descriptors, with closed streams, … (tests/rough/run lists the modes)
 	tests/run rough
+
+clusters: setup ## run jobs under mpirun on two machines, which are network namespaces (as root; installs openmpi-bin and libopenmpi-dev)
+	tests/run clusters
 
 torture: setup ## random calls and random deaths for UNISONO_TORTURE_SECONDS=600, and a death at every fault point
 	tests/torture/run

@@ -199,8 +199,11 @@ TEST(Launchers, open_mpi) {
                                            .local_size = 2,
                                            .job = "Open MPI 2098724865 bc18fb1838c2fc85-506b40d39b0116d1",
                                            .all_local = true,
-                                           .meeting_point = ""}));
+                                           .meeting_point = "",
+                                           .has_pmix = true}));
   EXPECT_FALSE(read(by_open_mpi + Environment{{"OMPI_COMM_WORLD_SIZE", "4"}}).all_local);
+  EXPECT_FALSE(read(without(by_open_mpi, "PMIX_RANK")).has_pmix);
+  EXPECT_FALSE(read(by_open_mpi + Environment{{"PMIX_RANK", "0"}}).has_pmix) << "of another launcher";
   expect_says(error(without(by_open_mpi, "PMIX_NAMESPACE")), "PMIX_NAMESPACE");
 }
 

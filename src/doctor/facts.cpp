@@ -19,6 +19,7 @@
 #include "base/proc_text.hpp"
 #include "kernels/kernels.hpp"
 #include "rendezvous/join.hpp"
+#include "rendezvous/pmix_launch.hpp"
 #include "trust/secret_file.hpp"
 
 namespace unisono::doctor {
@@ -105,7 +106,9 @@ bool is_interrupt_ignored() {
 }
 
 void read_launch(MachineFacts& facts, const Environment& environment) {
-  auto launch = launch_info(environment, process_ancestors());
+  constexpr double launcher_answers_within_s = 10;
+  auto told = with_what_pmix_says(environment, Deadline::in_seconds(launcher_answers_within_s));
+  auto launch = told.ok() ? launch_info(*told, process_ancestors()) : Result<LaunchInfo>(told.status());
   facts.launch_status = launch.status();
   if (!launch.ok()) return;
   facts.launch = *launch;

@@ -31,7 +31,8 @@ Row check_launcher(const MachineFacts& facts) {
   Row row{{}, Verdict::ok, fmt::format("{}: rank {} of {}{}", launch.launcher, launch.rank, launch.size,
                                        launch.local_size > 0 ? fmt::format(", {} on this machine", launch.local_size) : "")};
   const bool has_no_place = spans_machines(facts) && facts.settings.store.empty() && (launch.meeting_point.empty() || launch.meeting_point_is_taken);
-  if (!has_no_place) return row;
+  if (has_no_place && launch.has_pmix && launch.meeting_point.empty()) row.found += "; it passes on where the machines meet (PMIx)";
+  if (!has_no_place || launch.has_pmix) return row;
   row.verdict = Verdict::warning;
   row.found += launch.meeting_point.empty() ? "; it names no place where the machines could meet" : "; it listens at " + launch.meeting_point + " itself";
   row.advice = "export UNISONO_STORE=HOST:PORT on all ranks, a free port of rank 0's machine (torch.distributed brings a store of its own)";

@@ -6,14 +6,14 @@
 
 #include "base/check.hpp"
 #include "base/in_time.hpp"
+#include "group/launch_machines.hpp"
 #include "rendezvous/ancestors.hpp"
 #include "rendezvous/job_names.hpp"
 #include "rendezvous/launch_values.hpp"
 #include "rendezvous/launchers.hpp"
+#include "rendezvous/pmix_launch.hpp"
 #include "rendezvous/running_world.hpp"
-#include "rendezvous/served_meeting.hpp"
 #include "rendezvous/trust_for.hpp"
-#include "transport/interfaces.hpp"
 #include "trust/secret.hpp"
 
 namespace unisono {
@@ -128,104 +128,6 @@ Result<std::shared_ptr<World>> join_by_store(const std::shared_ptr<distributed::
   return world;
 }
 
-// The place where ranks of several machines meet: where the user says, or the launcher, if nobody else listens there.
-Result<MeetingPlace> place_of_machines(const LaunchInfo& info, const WorldOptions& options) {
-  const bool by_user = !options.settings.store.empty();
-  const PlaceText point = by_user ? PlaceText{options.settings.store, "UNISONO_STORE"} : PlaceText{info.meeting_point, info.meeting_variable};
-  if (!point.text.empty() && (!info.meeting_point_is_taken || by_user)) return find_place(point, options.join_by, Log(options.settings.log, options.rank));
-  return Status(ErrorCode::init, fmt::format("{} started this job on several machines ({} ranks, {} here), and {}; set UNISONO_STORE=host:port on all "
-                                             "ranks, a free port of rank 0's machine",
-                                             info.launcher, info.size, info.local_size,
-                                             point.text.empty() ? "says no place where they could meet" : "listens at " + point.text + " itself"));
-}
-
-// By which the ranks of a job know each other at the place where they meet, and whether rank 0 can listen there for other machines. Where the place's name
-// stands for the loopback interface here, and there is a secret, rank 0 listens at the machine's other addresses as well, since that is where others look for it.
-struct WayToMeet {
-  std::shared_ptr<const Trust> trust;
-  std::vector<Address> also_at;
-};
-Result<WayToMeet> way_to_meet(const MeetingPlace& place, const WorldOptions& options) {
-  WayToMeet way;
-  if (!place.is_own_name()) {
-    auto trust = trust_for(options.job, place.addresses.front());
-    if (!trust.ok()) return trust.status();
-    way.trust = std::move(*trust);
-    return way;
-  }
-  auto secret = find_secret();
-  if (!secret.ok()) return secret.status();
-  if (!*secret && !options.settings.insecure) return way;  // then all ranks have to be here
-  auto trust = trust_between_machines(options.job, place.host + " may be looked for by other machines");
-  if (!trust.ok()) return trust.status();
-  way.trust = std::move(*trust);
-  auto interfaces = InterfacePattern::parse(options.settings.socket_ifname);
-  if (!interfaces.ok()) return interfaces.status();
-  auto addresses = choose_addresses(interfaces_here(), *interfaces, {});
-  for (const Address& one : addresses.ok() ? *addresses : std::vector<Address>())
-    if (!one.is_loopback()) way.also_at.push_back(one.with_port(place.addresses.front().port()));
-  return way;
-}
-
-std::string hint_of(const MeetingPlace& place) {
-  if (!place.is_own_name()) return "";
-  return fmt::format(" {} is {} on this machine, where no other machine finds it: without a secret (`unisono secret new`), or if they find nothing by that name "
-                     "either, name rank 0's machine by an address that the others reach", place.host, place.addresses.front().host());
-}
-
-// Ranks that may be on several machines meet through a store, which rank 0 serves for as long as the world lives: whoever comes later hears there that it runs
-// already. The others of its machine, and of every other, leave the talking to their agent. Whether rank 0 has joined or not, the others should hear of it from
-// each other, and not by a store that is gone.
-Result<std::shared_ptr<World>> join_through_machines(const LaunchInfo& info, WorldOptions options) {
-  constexpr double before_the_end_s = 0.2;  // the agent's own deadline comes a little later, and says less
-  options.join_by = Deadline::in_seconds(options.settings.join_timeout_s);  // of finding the store, and of meeting through it
-  auto place = place_of_machines(info, options);
-  if (!place.ok()) return place.status();
-  const Address point = place->addresses.front();
-  auto way = way_to_meet(*place, options);
-  if (!way.ok()) return way.status();
-  options.hint = hint_of(*place);
-  if (options.size == 1) return World::join(std::move(options));
-  const std::string prefix = "unisono/meeting";
-  TcpStoreRequest request;
-  request.away_prefix = prefix + "/away/";
-  request.host = place->host;
-  request.port = point.port();
-  request.options.job = options.job;  // without a secret, too, no other job is met
-  request.trust = std::move(way->trust);
-  request.also_at = std::move(way->also_at);
-  request.rank = options.rank;
-  request.options.is_master = options.rank == 0;
-  auto time_left_s = [deadline = options.join_by] { return std::max(static_cast<double>(deadline.remaining_ns()) * 1e-9 - before_the_end_s, 0.001); };
-  std::shared_ptr<distributed::TCPStore> served;
-  if (options.rank == 0) {
-    request.options.timeout_s = time_left_s();
-    auto store = serve_meeting(request, prefix);
-    if (!store.ok()) return store.status();
-    served = std::move(*store);
-    options.store.open = [served](const std::stop_token&) { return Result<std::shared_ptr<distributed::Store>>(served); };
-    options.note_left = [served, prefix](int rank) { note_in(*served, meeting_key(prefix, "left", rank), "yes"); };
-  } else {
-    options.store.open = [request, time_left_s](const std::stop_token& stop) mutable -> Result<std::shared_ptr<distributed::Store>> {
-      request.stop = stop;
-      request.options.timeout_s = time_left_s();
-      auto store = make_tcp_store(request);
-      return store.ok() ? Result<std::shared_ptr<distributed::Store>>(*store) : store.status();
-    };
-  }
-  options.store.prefix = prefix;
-  options.store.ends_with_meeting = true;
-  if (!place->is_own_name()) options.meeting_point = [point] { return Result(point); };
-  FailedMeeting failed{prefix, options.size, options.join_by, {}};
-  auto world = World::join(std::move(options));
-  failed.why = world.status();
-  if (!world.ok() && served) tell_latecomers(std::move(served), std::move(failed));
-  if (!world.ok() || !served) return world;
-  for (int rank = 0; rank < (*world)->size(); ++rank) note_in(*served, meeting_key(prefix, "seats", rank), (*world)->seat_of(rank).text());  // unless agents had time to
-  note_in(*served, meeting_key(prefix, "complete", 0), "all on one machine");  // unless several have said so
-  return world;
-}
-
 // A job's name given in the program stands for the launcher's, and only adds to what a file or a store says.
 std::string name_of_job(const LaunchRequest& request, const LaunchInfo& info, const Settings& settings) {
   const std::string added = request.job.empty() ? "" : " " + request.job;
@@ -235,12 +137,15 @@ std::string name_of_job(const LaunchRequest& request, const LaunchInfo& info, co
 
 }  // namespace
 
-Result<std::shared_ptr<World>> launch(const LaunchRequest& request, const Environment& environment, const Status& refusal) {
-  auto settings = settings_from(environment);
+Result<std::shared_ptr<World>> launch(const LaunchRequest& request, const Environment& given, const Status& refusal) {
+  auto settings = settings_from(given);
   if (!settings.ok()) return settings.status();
   if (request.timeout_s && !(*request.timeout_s > 0))
     return Status(ErrorCode::argument, fmt::format("timeout_s is {}; it must be more than 0", *request.timeout_s));
   if (request.timeout_s) settings->timeout_s = settings->join_timeout_s = *request.timeout_s;
+  auto told = with_what_pmix_says(given, Deadline::in_seconds(settings->join_timeout_s));
+  if (!told.ok()) return told.status();
+  const Environment& environment = *told;
   auto info = who_am_i(request, environment);
   if (!info.ok()) return info.status();
   if (!info->is_rank)

@@ -8,6 +8,7 @@
 
 #include "base/check.hpp"
 #include "rendezvous/launch_values.hpp"
+#include "rendezvous/pmix_launch.hpp"
 
 namespace unisono {
 namespace {
@@ -37,6 +38,9 @@ bool by_slurm(const Environment& environment) {
   return text_of(environment, "SLURM_STEP_NUM_TASKS") != "1" || !is_set(environment, "RANK");
 }
 
+// srun's pmix plug-in says rank and size in Slurm's own variables.
+bool by_pmix(const Environment& environment) { return !text_of(environment, "PMIX_NAMESPACE").starts_with("slurm.pmix"); }
+
 constexpr std::string_view unset_it = "unset the variable if another launcher left it behind";
 constexpr std::string_view by_hand_needs =
     "env:// needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; `unisono run -n 4 -- ./program` sets them";
@@ -49,6 +53,7 @@ struct Launcher {
   std::string_view host_index = {};                    // the index into local_size, where that lists all hosts
   std::string_view host = {}, port = {};               // where rank 0 is to be found
   bool port_is_taken = false;                          // by the launcher, which listens there itself
+  bool may_have_pmix = false;                          // it does, if it sets PMIX_RANK as well
   bool (*launched)(const Environment&) = by_its_sign;  // the rest of the evidence
   Result<std::string> (*job)(const Sight&, const LaunchInfo&);
   std::string_view remedy = unset_it;
@@ -90,6 +95,12 @@ Result<std::string> job_of_hydra(const Sight& sight, const LaunchInfo& info) {
   return no_name("this Hydra gives the job no name that all hosts know");
 }
 
+Result<std::string> job_of_pmix(const Sight& sight, const LaunchInfo&) {
+  std::string_view name = text(sight, "PMIX_NAMESPACE");
+  if (name.empty()) return no_name("PMIX_NAMESPACE is not set, by which PMIx names a job");
+  return fmt::format("PMIx {}", name);
+}
+
 Result<std::string> job_of_slurm(const Sight& sight, const LaunchInfo&) {
   std::string_view job = text(sight, "SLURM_JOB_ID");
   if (job.empty()) return no_name("SLURM_JOB_ID is not set, by which Slurm names a job");
@@ -118,14 +129,18 @@ constexpr Launcher launchers[] = {
     {.name = "Open MPI", .sign = "OMPI_COMM_WORLD_RANK",
      .rank = "OMPI_COMM_WORLD_RANK", .size = "OMPI_COMM_WORLD_SIZE",
      .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK", .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE",
-     .job = job_of_open_mpi},
+     .may_have_pmix = true, .job = job_of_open_mpi},
     {.name = "Hydra", .sign = "PMI_RANK",
      .rank = "PMI_RANK", .size = "PMI_SIZE", .local_rank = "MPI_LOCALRANKID", .local_size = "MPI_LOCALNRANKS",
      .launched = by_hydra, .job = job_of_hydra},
+    // prterun, and whatever else starts ranks as PMIx has it. All but the rank is asked of it: see pmix_launch.hpp.
+    {.name = "PMIx", .sign = "PMIX_RANK",
+     .rank = "PMIX_RANK", .size = pmix_job_size, .local_rank = pmix_local_rank, .local_size = pmix_local_size,
+     .may_have_pmix = true, .launched = by_pmix, .job = job_of_pmix},
     {.name = "Slurm", .sign = "SLURM_PROCID",
      .rank = "SLURM_PROCID", .size = "SLURM_NTASKS",
      .local_rank = "SLURM_LOCALID", .local_size = "SLURM_STEP_TASKS_PER_NODE", .host_index = "SLURM_NODEID",
-     .launched = by_slurm, .job = job_of_slurm},
+     .may_have_pmix = true, .launched = by_slurm, .job = job_of_slurm},
     {.name = "unisono run", .sign = "UNISONO_LAUNCHER",
      .rank = "RANK", .size = "WORLD_SIZE", .local_rank = "LOCAL_RANK", .local_size = "LOCAL_WORLD_SIZE",
      .host = "MASTER_ADDR", .port = "MASTER_PORT",
@@ -207,19 +222,29 @@ Result<LaunchInfo> read(const Launcher& row, const Sight& sight) {
   RETURN_IF_ERROR(read_ranks(row, values, info));
   RETURN_IF_ERROR(read_place_on_host(row, values, info));
   RETURN_IF_ERROR(read_meeting_point(row, values, info));
+  info.has_pmix = row.may_have_pmix && values.has("PMIX_NAMESPACE") && integer(values.text("PMIX_RANK")) == info.rank;
   if (info.all_local && info.local_size < 0) info.local_size = info.size;
   if (info.local_size == info.size && info.local_rank < 0) info.local_rank = info.rank;
   RETURN_IF_ERROR(name_job(row, sight, info));
   return info;
 }
 
+const Launcher* launcher_in(const Environment& environment) {
+  for (const Launcher& row : launchers)
+    if ((row.sign.empty() || is_set(environment, row.sign)) && row.launched(environment)) return &row;
+  return nullptr;
+}
+
 }  // namespace
 
 Result<LaunchInfo> launch_info(const Environment& environment, const std::vector<Ancestor>& ancestors) {
-  const Sight sight{environment, ancestors};
-  for (const Launcher& row : launchers)
-    if ((row.sign.empty() || is_set(environment, row.sign)) && row.launched(environment)) return read(row, sight);
-  return LaunchInfo{};
+  const Launcher* row = launcher_in(environment);
+  return row ? read(*row, {environment, ancestors}) : LaunchInfo{};
+}
+
+bool is_launched_by_pmix(const Environment& environment) {
+  const Launcher* row = launcher_in(environment);
+  return row && row->sign == "PMIX_RANK";
 }
 
 std::vector<std::string_view> foreign_launch_signs() {

@@ -24,6 +24,7 @@ struct LaunchInfo {
   std::string meeting_point = {};       // host:port where ranks of several machines may meet; empty where none is given
   std::string meeting_variable = {};    // which says so, for errors
   bool meeting_point_is_taken = false;  // the launcher itself listens there: never bind it
+  bool has_pmix = false;                // the launcher answers to PMIx, by the same rank: it can pass on where to meet
   bool is_rank = true;  // false in msrun's scheduler, which runs the program too but takes no part in it
 
   bool operator==(const LaunchInfo&) const = default;
@@ -31,6 +32,9 @@ struct LaunchInfo {
 
 // InitError names the variable, its value and what was expected. `ancestors` is looked at for Hydra only.
 Result<LaunchInfo> launch_info(const Environment& environment, const std::vector<Ancestor>& ancestors = {});
+
+// Whether the launcher is one that says by PMIx alone how many ranks there are and where this one stands. Then the environment needs what pmix_launch.hpp adds.
+bool is_launched_by_pmix(const Environment& environment);
 
 // The variables whose presence tells of a launcher other than `unisono run`, which takes them away from the ranks it
 // starts: a rank that sees one of them was started by that launcher inside `unisono run`.

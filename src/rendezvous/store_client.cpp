@@ -17,6 +17,7 @@ using distributed::StoreAnswer;
 using distributed::StoreRequest;
 
 constexpr double attempt_s = 5;        // for one connection, hello and all
+constexpr double first_attempt_s = 1;  // where there are several addresses, of which some may lead nowhere
 constexpr double reopen_s = 1.5;       // for a server that was there before
 constexpr double say_so_after_s = 5;   // that a server is awaited
 constexpr double grace_s = 0.3;        // for an answer that the server sends at the deadline
@@ -53,11 +54,11 @@ Status StoreClient::named(ErrorCode code, const std::string& message) const {
 }
 
 // The first that answers; otherwise what all said, or what will not come right.
-Result<StoreClient::Connection> StoreClient::try_addresses(const StoreCaller& caller, Patience& patience) const {
+Result<StoreClient::Connection> StoreClient::try_addresses(const StoreCaller& caller, Patience& patience, double each_s) const {
   Status last;
   std::string all;
   for (const Address& address : target_.addresses) {
-    Patience attempt{earlier(patience.deadline, Deadline::in_seconds(attempt_s)), patience.interrupts, patience.stop};
+    Patience attempt{earlier(patience.deadline, Deadline::in_seconds(each_s)), patience.interrupts, patience.stop};
     auto connection = StoreConnection::open(address, caller, attempt);
     patience.interrupts = attempt.interrupts;
     if (connection.ok() || !may_come_right(connection.status().code())) return connection;
@@ -73,9 +74,11 @@ Status StoreClient::connect(const Deadline& deadline, double timeout_s) {
   StoreCaller caller = target_.caller;
   caller.hello.is_new_user = true;
   Status why;  // an answer says more than none at the end
+  double each_s = target_.addresses.size() > 1 ? first_attempt_s : attempt_s;
   bool said = false;
   for (Rests rests;; rests.rest(deadline)) {
-    auto connection = try_addresses(caller, patience);
+    auto connection = try_addresses(caller, patience, each_s);
+    each_s = attempt_s;
     if (connection.ok()) {
       epoch_ = (*connection)->welcome().epoch;
       keep(std::move(*connection));
@@ -99,7 +102,7 @@ Result<StoreClient::Connection> StoreClient::reopen(Patience& patience) {
   const Deadline give_up = earlier(patience.deadline, Deadline::in_seconds(reopen_s));
   for (Rests rests;; rests.rest(give_up)) {
     Patience attempt{give_up, patience.interrupts, patience.stop};
-    auto connection = try_addresses(target_.caller, attempt);
+    auto connection = try_addresses(target_.caller, attempt, attempt_s);
     patience.interrupts = attempt.interrupts;
     if (connection.ok() && (*connection)->welcome().epoch == epoch_) return connection;
     if (connection.ok()) return named(ErrorCode::store_lost, "it is gone, and another one has taken its place");

@@ -35,7 +35,7 @@ class StoreClient {
 
  private:
   using Connection = std::unique_ptr<StoreConnection>;
-  Result<Connection> try_addresses(const StoreCaller& caller, Patience& patience) const;
+  Result<Connection> try_addresses(const StoreCaller& caller, Patience& patience, double each_s) const;
   Result<Connection> reopen(Patience& patience);
   Result<Connection> take(Patience& patience);
   void keep(Connection connection);

@@ -128,6 +128,7 @@ struct StoreServer::Hall : StoreSessions {
 
   StoreServerOptions options;
   Address address;
+  std::vector<Address> listens_at;
   std::list<Door> doors;
   asio::steady_timer rest{io};
   bool is_resting = false;
@@ -172,7 +173,8 @@ Status StoreServer::Hall::open() {
     int error = 0;
     const bool any_port = one.port() == 0;
     last = open_door(address && any_port ? one.with_port(address.port()) : one, error);
-    if (last.ok() && !address) address = Address::of_socket(doors.front().listener);
+    if (last.ok()) listens_at.push_back(Address::of_socket(doors.back().listener));
+    if (last.ok() && !address) address = listens_at.front();
     const bool may_be_left_out = error == EADDRNOTAVAIL || error == EAFNOSUPPORT || (address && any_port);
     if (!last.ok() && !may_be_left_out) return last;
   }
@@ -360,6 +362,8 @@ StoreServer::~StoreServer() {
 }
 
 const Address& StoreServer::address() const { return hall_->address; }
+
+const std::vector<Address>& StoreServer::addresses() const { return hall_->listens_at; }
 
 void StoreServer::note(std::string key, std::string value) {
   using distributed::StoreRequest;

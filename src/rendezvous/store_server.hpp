@@ -35,6 +35,7 @@ class StoreServer {
   ~StoreServer();  // ends all connections
 
   const Address& address() const;  // the first of them
+  const std::vector<Address>& addresses() const;  // all at which it listens
   Status await_users(int count, const Deadline& deadline, double timeout_s);  // until so many have connected; the number is for the error
   void await_left(const Deadline& deadline);  // until nobody is connected but rank 0
   void note(std::string key, std::string value);  // sets it, if it is not there; nobody waits for that

@@ -50,7 +50,7 @@ Result<std::unique_ptr<distributed::TCPStore::Parts>> TcpStoreMaker::parts(const
   RETURN_IF_ERROR(check_request(request));
   const Deadline deadline = Deadline::in_seconds(request.options.timeout_s);
   const Log log = log_of_process();
-  auto addresses = await_addresses(request.host, request.port, deadline, log);
+  auto addresses = request.addresses.empty() ? await_addresses(request.host, request.port, deadline, log) : Result(request.addresses);
   if (addresses.status().code() == ErrorCode::timeout)
     return Status(ErrorCode::timeout, fmt::format("TCPStore: waited {:.3g} s: {}", request.options.timeout_s, addresses.status().message()));
   if (!addresses.ok()) return Status(addresses.status().code(), "TCPStore: " + addresses.status().message());
@@ -93,6 +93,8 @@ void TcpStoreMaker::await_left(distributed::TCPStore& store, const Deadline& dea
 void TcpStoreMaker::note(distributed::TCPStore& store, std::string key, std::string value) {
   if (store.parts_->server) store.parts_->server->note(std::move(key), std::move(value));
 }
+
+std::vector<Address> TcpStoreMaker::addresses(const distributed::TCPStore& store) { return store.parts_->server ? store.parts_->server->addresses() : std::vector<Address>(); }
 
 Result<std::shared_ptr<distributed::TCPStore>> TcpStoreMaker::make(const TcpStoreRequest& request) {
   auto made = parts(request);

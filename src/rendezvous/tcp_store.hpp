@@ -15,6 +15,7 @@ struct TcpStoreRequest {
   std::string host = {};
   int port = 0;
   distributed::TCPStoreOptions options = {};
+  std::vector<Address> addresses = {};      // in the order in which to try them, or at which the master listens; none: what the host stands for
   std::vector<Address> also_at = {};        // of the master: where it listens beside the host's addresses
   std::shared_ptr<const Trust> trust = {};  // null: by the job's secret, see store_trust.hpp
   int rank = TlsEnds::client;               // by which the server knows the client
@@ -31,6 +32,7 @@ struct TcpStoreMaker {
   static std::unique_ptr<distributed::TCPStore::Parts> parts_or_throw(const TcpStoreRequest& request);
   static void await_left(distributed::TCPStore& store, const Deadline& deadline);
   static void note(distributed::TCPStore& store, std::string key, std::string value);
+  static std::vector<Address> addresses(const distributed::TCPStore& store);
 };
 
 inline Result<std::shared_ptr<distributed::TCPStore>> make_tcp_store(const TcpStoreRequest& request) { return TcpStoreMaker::make(request); }
@@ -38,5 +40,7 @@ inline Result<std::shared_ptr<distributed::TCPStore>> make_tcp_store(const TcpSt
 inline void await_left(distributed::TCPStore& store, const Deadline& deadline) { TcpStoreMaker::await_left(store, deadline); }
 // At the master: sets a key, if it is not there. Any thread; nobody waits.
 inline void note_in(distributed::TCPStore& store, std::string key, std::string value) { TcpStoreMaker::note(store, std::move(key), std::move(value)); }
+// At the master: where it listens.
+inline std::vector<Address> addresses_of(const distributed::TCPStore& store) { return TcpStoreMaker::addresses(store); }
 
 }  // namespace unisono

@@ -20,6 +20,7 @@ GLOBALS = {
     "src/dialects/default_world.cpp": "the default World",
     "src/dialects/c_api.cpp": "what C has no object for: a thread's last error and deadline, made ops, shared memory",
     "src/transport/arena.cpp": "which memory this process has mapped: ranks that are its threads share the mappings",
+    "src/rendezvous/pmix.cpp": "this process's connection to its launcher, of which PMIx has one, until the process exits",
     "src/trust/secret.cpp": "the secret that this process was handed: descriptor and variable can be read only once",
     "src/base/interrupt.cpp": "whom to ask whether a thread that waits was interrupted: signals concern the process",
     "src/kernels/highway.cpp": "which instruction set the kernels use, where Highway looks it up",

@@ -1,0 +1,100 @@
+"""Under mpirun on two machines nothing says where ranks meet: the launcher passes it on (PMIx). The machines are network namespaces; in ssh's place is a script that enters them."""
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not installed (Debian: openmpi-bin)")
+NOTHING_LEFT_WITHIN_S = 5
+
+
+@pytest.fixture
+def mpirun(machines, tmp_path):
+    agent = tmp_path / "agent"
+    cases = "".join(f"{name}) pid={holder.pid};; " for name, holder in zip(("one", "two"), machines.holders))
+    agent.write_text(f'#!/bin/sh\nhost=$1; shift\ncase $host in {cases}*) exit 255;; esac\nexec nsenter -t $pid -n -u sh -c "$*"\n')
+    agent.chmod(0o755)
+
+    def start(*line, **variables):
+        names = ["UNISONO_SECRET_FILE", *variables]
+        exported = [word for name in names for word in ("-x", name)]
+        return machines.start(0, "mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", agent, "--mca", "oob_tcp_if_include", "wire", "--mca", "btl_tcp_if_include", "wire",
+                              "--host", "one:2,two:2", *exported, *line, **variables)
+
+    return start
+
+
+def said_by(process):
+    stdout, stderr = process.communicate(timeout=60)
+    return process.returncode, sorted(stdout.splitlines()), stderr
+
+
+def sums(word, total, times=1):
+    return sorted([f"rank {rank} of 4: {total} by {word}" for rank in range(4)] * times)
+
+
+def test_ranks_meet_by_themselves(mpirun, programs):
+    status, lines, errors = said_by(mpirun(programs["plain"], "alone"))
+    assert (status, lines) == (0, sums("Unisono", 10)), errors
+
+
+def test_a_second_world_meets_anew(mpirun, programs):
+    status, lines, errors = said_by(mpirun(programs["plain"], "twice"))
+    assert (status, lines) == (0, sums("Unisono", 10, times=2)), errors
+
+
+@pytest.mark.parametrize("order", ["mpi-first", "mpi-last"])
+def test_a_program_may_use_mpi_as_well(mpirun, programs, order):
+    if "with_mpi" not in programs:
+        pytest.skip("mpicc is not installed (Debian: libopenmpi-dev)")
+    status, lines, errors = said_by(mpirun(programs["with_mpi"], order))
+    by_mpi = [f"rank {rank}: 10 by MPI" for rank in range(4)]
+    assert (status, lines) == (0, sorted(sums("Unisono", 10, times=2) + by_mpi)), errors
+
+
+def test_a_store_of_the_users_goes_before(mpirun, programs):
+    status, lines, errors = said_by(mpirun(programs["plain"], "alone", UNISONO_STORE="10.77.0.1:29511", PMIX_PREFIX="/nonexistent"))
+    assert (status, lines) == (0, sums("Unisono", 10)), errors
+
+
+def test_ports_are_those_of_the_range(mpirun, programs):
+    status, lines, errors = said_by(mpirun(programs["plain"], "alone", UNISONO_PORT_RANGE="41000-41009"))
+    assert (status, lines) == (0, sums("Unisono", 10)), errors
+
+
+def test_without_a_secret_every_rank_is_told_what_to_do(mpirun, programs, machines, tmp_path):
+    empty = tmp_path / "home"
+    empty.mkdir()
+    began = time.monotonic()
+    process = mpirun("sh", "-c", f"unset UNISONO_SECRET_FILE; HOME={empty} {programs['plain']} alone || sleep 1")
+    status, lines, errors = said_by(process)
+    assert lines == [] and errors.count("there is no secret by which this job's ranks know each other") == 4, errors
+    assert time.monotonic() - began < 10
+
+
+def test_what_rank_0_cannot_do_is_said_by_all(mpirun, programs):
+    line = f'[ "$OMPI_COMM_WORLD_RANK" != 0 ] || export UNISONO_SOCKET_IFNAME=nowhere; {programs["plain"]} alone || sleep 1'
+    began = time.monotonic()
+    status, lines, errors = said_by(mpirun("sh", "-c", line))
+    assert lines == [] and errors.count("UNISONO_SOCKET_IFNAME") >= 4, errors
+    assert time.monotonic() - began < 10
+
+
+def left_over(program):
+    return subprocess.run(["pgrep", "-f", f"^{program} waits"], capture_output=True, text=True).stdout.split()
+
+
+def test_nothing_is_left_when_mpirun_is_killed(mpirun, programs):
+    process = mpirun(programs["plain"], "waits")
+    lines = [process.stdout.readline() for _ in range(4)]
+    assert sorted(lines) == [line + "\n" for line in sums("Unisono", 10)]
+    assert len(left_over(programs["plain"])) == 4
+    listed = subprocess.run(["pgrep", "-P", str(process.pid), "-x", "mpirun"], capture_output=True, text=True).stdout.split()
+    os.kill(int(listed[0]) if listed else process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + NOTHING_LEFT_WITHIN_S
+    while left_over(programs["plain"]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left_over(programs["plain"]) == []
