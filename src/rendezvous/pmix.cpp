@@ -33,14 +33,15 @@ std::shared_ptr<Pmix>& pmix_of_process() {
   return pmix;
 }
 
-// One that the program has loaded already goes before all others: two could not both speak with the launcher. The launcher's own may lie beside it, where nobody looks.
+// One that the program has loaded already goes before all others: two could not both speak with the launcher. Then the launcher's own, where it says that it lies elsewhere.
 void* load_library(std::string& tried) {
   if (void* loaded = dlopen(library_name, RTLD_NOW | RTLD_NOLOAD)) return loaded;
-  std::vector<std::string> names = {library_name};
+  std::vector<std::string> names;
   const Environment environment = process_environment();
   for (const char* variable : {"PMIX_PREFIX", "OPAL_PREFIX", "PRTE_PREFIX"})
     for (const char* folder : {"lib", "lib64", "lib/openmpi"})
       if (is_set(environment, variable)) names.push_back(fmt::format("{}/{}/{}", text_of(environment, variable), folder, library_name));
+  names.push_back(library_name);
   for (const std::string& name : names) {
     // Its plugins look for its symbols among those of the whole process.
     if (void* loaded = dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL)) return loaded;
