@@ -1,4 +1,4 @@
-"""Two machines, and the programs of this folder built for them. What a machine lacks is a reason to skip: `tools/setup/dependencies clusters` brings it."""
+"""Two machines, which are network namespaces, and the programs of this folder built for them. What is missing is a reason to skip: `make clusters` brings it."""
 import os
 import shutil
 import subprocess
@@ -36,3 +36,28 @@ def machines(tmp_path):
     made = machines_of_tests.Machines(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def in_place_of_ssh(machines, tmp_path):
+    """Makes the script that a launcher is given for ssh: `script host words of a command` runs them on that machine, with more folders in PATH."""
+
+    def made(folders=""):
+        script = tmp_path / "in-place-of-ssh"
+        cases = "".join(f"{name}) pid={holder.pid};; " for name, holder in zip(("one", "two"), machines.holders))
+        path = f"export PATH={folders}:$PATH\n" if folders else ""
+        script.write_text(f'#!/bin/sh\nhost=$1; shift\ncase $host in {cases}*) exit 255;; esac\n{path}exec nsenter -t $pid -n -u sh -c "$*"\n')
+        script.chmod(0o755)
+        return script
+
+    return made
+
+
+def said_by(process):
+    """Status, the lines of stdout sorted, stderr."""
+    stdout, stderr = process.communicate(timeout=60)
+    return process.returncode, sorted(stdout.splitlines()), stderr
+
+
+def sums(word, total, times=1):
+    return sorted([f"rank {rank} of 4: {total} by {word}" for rank in range(4)] * times)

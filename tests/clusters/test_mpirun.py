@@ -1,4 +1,4 @@
-"""Under mpirun on two machines nothing says where ranks meet: the launcher passes it on (PMIx). The machines are network namespaces; in ssh's place is a script that enters them."""
+"""Under mpirun on two machines nothing says where ranks meet: the launcher passes it on (PMIx). """
 import os
 import shutil
 import signal
@@ -6,34 +6,21 @@ import subprocess
 import time
 
 import pytest
+from conftest import said_by, sums
 
 pytestmark = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not installed (Debian: openmpi-bin)")
 NOTHING_LEFT_WITHIN_S = 5
 
 
 @pytest.fixture
-def mpirun(machines, tmp_path):
-    agent = tmp_path / "agent"
-    cases = "".join(f"{name}) pid={holder.pid};; " for name, holder in zip(("one", "two"), machines.holders))
-    agent.write_text(f'#!/bin/sh\nhost=$1; shift\ncase $host in {cases}*) exit 255;; esac\nexec nsenter -t $pid -n -u sh -c "$*"\n')
-    agent.chmod(0o755)
-
+def mpirun(machines, in_place_of_ssh):
     def start(*line, **variables):
         names = ["UNISONO_SECRET_FILE", *variables]
         exported = [word for name in names for word in ("-x", name)]
-        return machines.start(0, "mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", agent, "--mca", "oob_tcp_if_include", "wire", "--mca", "btl_tcp_if_include", "wire",
+        return machines.start(0, "mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", in_place_of_ssh(), "--mca", "oob_tcp_if_include", "wire", "--mca", "btl_tcp_if_include", "wire",
                               "--host", "one:2,two:2", *exported, *line, **variables)
 
     return start
-
-
-def said_by(process):
-    stdout, stderr = process.communicate(timeout=60)
-    return process.returncode, sorted(stdout.splitlines()), stderr
-
-
-def sums(word, total, times=1):
-    return sorted([f"rank {rank} of 4: {total} by {word}" for rank in range(4)] * times)
 
 
 def test_ranks_meet_by_themselves(mpirun, programs):
