@@ -13,7 +13,6 @@ namespace unisono {
 // A value.
 struct Invitation {
   std::vector<Address> at = {};  // where rank 0's store listens, in the order in which to try
-  std::string credential = {};   // of munge, which seals the job's secret; empty: the ranks know it, or there is none
   Status refusal = {};           // then nothing else counts
 
   std::string text() const;

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -109,18 +108,21 @@ struct Pmix::Library {
     if (!number || *number < 0 || *number > INT32_MAX) return Status(ErrorCode::init, fmt::format("what the launcher says by PMIx as {} is not a number", key));
     return static_cast<int>(*number);
   }
-  // Also where there is nothing to say: the others wait for it.
+  // Whatever is wrong on the way to the fence: the others wait in it.
   Result<std::string> pass_on(const abi::Process& me, const std::string& key, std::string said) const {
+    abi::Code put_code = abi::success, commit_code = abi::success;
     if (me.rank == 0) {
       abi::Value value = {.type = abi::string, .text = said.data()};
-      if (const abi::Code code = put(abi::to_all, key.c_str(), &value); code != abi::success) said = wrong("PMIx_Put", code).message();
-      if (const abi::Code code = commit(); code != abi::success) return wrong("PMIx_Commit", code);
+      put_code = put(abi::to_all, key.c_str(), &value);
+      commit_code = commit();
     }
     const abi::Process all = process_of(me.job, abi::everybody);
     abi::Info collect = {};
     std::strncpy(collect.key, abi::collect, sizeof(collect.key) - 1);
     collect.value = {.type = abi::boolean, .flag = true};
     if (const abi::Code code = fence(&all, 1, &collect, 1); code != abi::success) return wrong("PMIx_Fence", code);
+    if (put_code != abi::success) return wrong("PMIx_Put", put_code);
+    if (commit_code != abi::success) return wrong("PMIx_Commit", commit_code);
     if (me.rank == 0) return said;
     auto value = ask(process_of(me.job, 0), key.c_str());
     if (!value.ok()) return value.status();
