@@ -89,6 +89,7 @@ const std::vector<Ill>& ills() {
       {"launcher", Verdict::warning, [](auto& facts) { facts.launch.meeting_point_is_taken = true; }, {"listens at 10.0.0.1:29500 itself"}, {"UNISONO_STORE=HOST:PORT"}},
       {"secret", Verdict::problem, [](auto& facts) { facts.secret = {.own_path = "/home/ada/.config/unisono/secret"}; }, {"none"}, {"unisono secret new", "/home/ada"}},
       {"secret", Verdict::problem, [](auto& facts) { facts.secret = {.status = {ErrorCode::auth, "its mode is 0644; run: chmod 600 x"}}; }, {"chmod 600"}, {"unisono secret check"}},
+      {"secret", Verdict::note, [](auto& facts) { facts.secret = {}; facts.launch.has_pmix = true; }, {"munge keeps from others"}, {"unisono secret new --file"}},
       {"secret", Verdict::note, [](auto& facts) { facts.secret = {}; facts.settings.insecure = true; }, {"UNISONO_INSECURE"}, {"unisono secret new --file"}},
       {"descriptors", Verdict::warning, [](auto& facts) { facts.files = Limit{256, 4096}; facts.ranks_that_fit_elsewhere = 30; }, {"limit 256", "30 on others"}, {"ulimit -n 4096"}},
       {"descriptors", Verdict::problem, [](auto& facts) { facts.files = Limit{64, 64}; facts.ranks_that_fit_elsewhere = 2; }, {"limit 64"}, {"nofile 4096", "limits.conf"}},
@@ -164,9 +165,9 @@ TEST(Doctor, asks_no_secret_and_no_network_of_a_machine_alone) {
   EXPECT_NE(row_of(facts, "launcher").found.find("a world of 1"), std::string::npos);
 }
 
-TEST(Doctor, shows_where_the_engines_are_and_that_they_are_not_used) {
+TEST(Doctor, shows_where_the_engines_are_and_what_they_are_used_for) {
   const Row row = row_of(good_machine(), "engines");
-  for (const char* part : {"found: /usr/lib/libmunge.so.2", "not found: libucp.so.0", "does not use them yet"}) EXPECT_NE(row.found.find(part), row.found.npos) << row.found;
+  for (const char* part : {"found: /usr/lib/libmunge.so.2", "not found: libucp.so.0", "UCX not yet"}) EXPECT_NE(row.found.find(part), row.found.npos) << row.found;
 }
 
 TEST(Doctor, reads_the_pids_that_are_left_from_the_tightest_group) {

@@ -57,6 +57,9 @@ TEST(LaunchersWithPmix, open_mpi_and_srun_pass_on_where_they_have_it) {
   const LaunchInfo by_plugin = read(by_srun + Environment{{"PMIX_NAMESPACE", "slurm.pmix.1.0"}, {"PMIX_RANK", "1"}});
   EXPECT_EQ(by_plugin.launcher, "Slurm");
   EXPECT_TRUE(by_plugin.has_pmix);
+  EXPECT_EQ(call_with_pmix(by_plugin), "");
+  EXPECT_EQ(call_with_pmix(read(by_srun)), "srun --mpi=pmix");
+  EXPECT_EQ(call_with_pmix({}), "");
   const Environment mpirun = by_open_mpi + Environment{{"PMIX_NAMESPACE", "2098724865"}, {"PMIX_RANK", "1"}};
   EXPECT_TRUE(read(mpirun).has_pmix);
   EXPECT_FALSE(read(without(mpirun, "PMIX_RANK")).has_pmix);

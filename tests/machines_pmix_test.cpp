@@ -2,38 +2,18 @@
 // has jobs under a real one.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
-#include "tests/support/file_tree.hpp"
 #include "tests/support/losses.hpp"
-#include "tests/support/machine_job.hpp"
 #include "tests/support/outcomes.hpp"
+#include "tests/support/pmix_job.hpp"
 
 namespace unisono::testing {
 namespace {
 
-class MachinesPmix : public OnMachines {
- protected:
-  MachineJob job(std::map<std::string, std::string> variables = {}) const {
-    variables.insert({{"PMIX_NAMESPACE", "prterun-one-4711@1"},
-                      {"PMIX_PREFIX", UNISONO_PMIX_STAND_IN},
-                      {"PMIX_STAND_IN_FOLDER", folder_.root()},
-                      {"PMIX_STAND_IN_SIZE", "4"},
-                      {"PMIX_STAND_IN_LOCAL_RANKS", "2"}});
-    return {.machine_of_rank = {0, 0, 1, 1}, .variables = variables};
-  }
-  static void become(const TestMachines& machines, const MachineJob& job, int rank) {
-    become_rank(machines, job, rank);
-    setenv("PMIX_RANK", std::to_string(rank).c_str(), 1);
-    for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) unsetenv(name);
-  }
-
-  FileTree folder_{{}};
-};
+using MachinesPmix = OnMachinesWithPmix;
 
 TEST_F(MachinesPmix, ranks_meet_with_nothing_set_and_meet_again) {
   const TestMachines machines(2);
-  const MachineJob scene = job();
+  const MachineJob scene = job(UNISONO_PMIX_STAND_IN);
   Children children(4, [&](int rank) {
     become(machines, scene, rank);
     for (int world = 0; world < 2; ++world) {
@@ -48,7 +28,7 @@ TEST_F(MachinesPmix, ranks_meet_with_nothing_set_and_meet_again) {
 
 TEST_F(MachinesPmix, why_rank_0_cannot_is_said_on_all_ranks_in_time) {
   const TestMachines machines(2);
-  const MachineJob scene = job();
+  const MachineJob scene = job(UNISONO_PMIX_STAND_IN);
   const Outcomes outcomes(4);
   Children children(4, [&](int rank) {
     become(machines, scene, rank);
@@ -63,25 +43,9 @@ TEST_F(MachinesPmix, why_rank_0_cannot_is_said_on_all_ranks_in_time) {
   }
 }
 
-TEST_F(MachinesPmix, without_a_secret_every_rank_says_what_to_do) {
-  const TestMachines machines(2);
-  const MachineJob scene = job();
-  const Outcomes outcomes(4);
-  Children children(4, [&](int rank) {
-    become(machines, scene, rank);
-    unsetenv("UNISONO_SECRET");
-    outcomes.note(rank, [] { distributed::init_process_group({}); });
-  }, 60);
-  expect_all_succeeded(children.wait());
-  for (int rank = 0; rank < 4; ++rank) {
-    EXPECT_EQ(outcomes.of(rank).code, ErrorCode::auth) << outcomes.of(rank).text();
-    EXPECT_NE(outcomes.of(rank).text().find("unisono secret new"), std::string::npos) << outcomes.of(rank).text();
-  }
-}
-
 TEST_F(MachinesPmix, a_launcher_that_does_not_answer_is_named) {
   const TestMachines machines(2);
-  const MachineJob scene = job({{"PMIX_STAND_IN_FOLDER", ""}});
+  const MachineJob scene = job(UNISONO_PMIX_STAND_IN, {{"PMIX_STAND_IN_FOLDER", ""}});
   const Outcomes outcomes(4);
   Children children(4, [&](int rank) {
     become(machines, scene, rank);

@@ -48,7 +48,7 @@ Row check_engines(const MachineFacts& facts) {
     list += (list.empty() ? "" : ", ") + (is_placed ? engine.detail : engine.library) + (engine.is_known ? "" : ": " + engine.detail);
   }
   return {{}, unknown.empty() ? Verdict::ok : Verdict::note,
-          fmt::format("found: {}; not found: {}{}. Unisono does not use them yet: memory on one machine and TCP between machines are built in", found.empty() ? "none" : found,
+          fmt::format("found: {}; not found: {}{}. PMIx is used under launchers that speak it, MUNGE there to hand out a secret where there is none, UCX not yet: memory on one machine and TCP between machines are built in", found.empty() ? "none" : found,
                       absent.empty() ? "none" : absent, unknown.empty() ? "" : "; unknown: " + unknown)};
 }
 

@@ -35,7 +35,8 @@ Row check_launcher(const MachineFacts& facts) {
   if (!has_no_place || launch.has_pmix) return row;
   row.verdict = Verdict::warning;
   row.found += launch.meeting_point.empty() ? "; it names no place where the machines could meet" : "; it listens at " + launch.meeting_point + " itself";
-  row.advice = "export UNISONO_STORE=HOST:PORT on all ranks, a free port of rank 0's machine (torch.distributed brings a store of its own)";
+  const std::string_view by_pmix = call_with_pmix(launch);
+  row.advice = (by_pmix.empty() ? "" : fmt::format("{} ./program, or ", by_pmix)) + "export UNISONO_STORE=HOST:PORT on all ranks, a free port of rank 0's machine (torch.distributed brings a store of its own)";
   return row;
 }
 
@@ -45,6 +46,9 @@ Row check_secret(const MachineFacts& facts) {
   if (!secret.source.empty()) return {{}, Verdict::ok, fmt::format("{}{}, can be read", secret.source, secret.mode.empty() ? "" : ", mode " + secret.mode), {}, "yes"};
   const std::string where = secret.own_path.empty() ? "unisono secret new --file PATH, then export UNISONO_SECRET_FILE=PATH"
                                                     : fmt::format("unisono secret new, then copy {} to the other machines", secret.own_path);
+  const auto is_munge = [](const Engine& engine) { return engine.library == "libmunge.so.2" && engine.is_found; };
+  if (facts.launch.has_pmix && std::ranges::any_of(facts.engines, is_munge))
+    return {{}, Verdict::note, "none; the launcher passes on one that rank 0 makes and munge keeps from others (libmunge.so.2 is here), unless UNISONO_STORE is set", where, "no"};
   if (facts.settings.insecure) return {{}, Verdict::note, "none, and UNISONO_INSECURE is on: whoever reaches a rank is let in", where, "no"};
   if (spans_machines(facts)) return {{}, Verdict::problem, "none, and ranks of this job may be on several machines, which refuse each other without one", where, "no"};
   return {{}, Verdict::note, "none; ranks of one machine need none, those of several do", where, "no"};

@@ -12,6 +12,7 @@
 #include "rendezvous/trust_for.hpp"
 #include "transport/interfaces.hpp"
 #include "transport/ports.hpp"
+#include "trust/munge.hpp"
 #include "trust/secret.hpp"
 
 namespace unisono {
@@ -28,8 +29,10 @@ Result<MeetingPlace> place_of_machines(const LaunchInfo& info, const WorldOption
   const bool by_user = !options.settings.store.empty();
   const PlaceText point = by_user ? PlaceText{options.settings.store, "UNISONO_STORE"} : PlaceText{info.meeting_point, info.meeting_variable};
   if (!point.text.empty() && (!info.meeting_point_is_taken || by_user)) return find_place(point, options.join_by, Log(options.settings.log, options.rank));
-  return Status(ErrorCode::init, fmt::format("{}, and {}; set UNISONO_STORE=host:port on all ranks, a free port of rank 0's machine", what_was_started(info),
-                                             point.text.empty() ? "says no place where they could meet" : "listens at " + point.text + " itself"));
+  const std::string_view by_pmix = call_with_pmix(info);
+  return Status(ErrorCode::init, fmt::format("{}, and {}; {}set UNISONO_STORE=host:port on all ranks, a free port of rank 0's machine", what_was_started(info),
+                                             point.text.empty() ? "says no place where they could meet" : "listens at " + point.text + " itself",
+                                             by_pmix.empty() ? "" : fmt::format("start it by `{}`, or ", by_pmix)));
 }
 
 // By which the ranks of a job know each other at the place where they meet, and whether rank 0 can listen there for other machines. Where the place's name
@@ -72,6 +75,7 @@ struct Meeting {
   std::shared_ptr<distributed::TCPStore> served = {};  // by rank 0
   std::optional<Address> towards = {};                 // this machine's own address is chosen by it; none: any
   std::string hint = {};
+  std::optional<Secret> secret = {};                   // that was handed out for this world
 };
 
 double time_left_s(const Deadline& join_by) {
@@ -131,11 +135,34 @@ Status serve_anywhere(Meeting& meeting, const WorldOptions& options) {
   return last;
 }
 
-Result<Invitation> invite(Meeting& meeting, const WorldOptions& options) {
+// Where there is no secret, rank 0 makes one for this world, and munge hands it out, where it is.
+Status make_secret(Meeting& meeting, Invitation& invitation, const WorldOptions& options) {
+  auto found = find_secret();
+  if (!found.ok()) return found.status();
+  if (*found || options.settings.insecure || !has_munge()) return Status::success();
+  auto made = Secret::random("munge");
+  if (!made.ok()) return made.status();
+  auto sealed = seal_by_munge(*made, options.settings.join_timeout_s, options.join_by);
+  if (!sealed.ok()) return sealed.status();
+  meeting.secret = *made;
+  invitation.credential = *sealed;
+  return Status::success();
+}
+
+// By the secret that was handed out, or that this rank knows by itself.
+Status trust(Meeting& meeting, const std::string& why, const WorldOptions& options) {
+  auto trust = trust_between_machines(options.job, why, meeting.secret);
+  if (trust.ok()) meeting.request.trust = *trust;
+  return trust.status();
+}
+
+Result<Invitation> invite(Meeting& meeting, const LaunchInfo& info, const WorldOptions& options) {
+  Invitation invitation;
+  const Status made = make_secret(meeting, invitation, options);
+  RETURN_IF_ERROR(trust(meeting, made.ok() ? what_was_started(info) : fmt::format("{}, {}", what_was_started(info), made.message()), options));
   auto advertised = parse_advertised(options.settings.advertise);
   if (!advertised.ok()) return advertised.status();
   RETURN_IF_ERROR(serve_anywhere(meeting, options));
-  Invitation invitation;
   for (const Address& one : addresses_of(*meeting.served)) invitation.at.push_back(one.without_scope());
   const int port = invitation.at.front().port();
   if (!advertised->empty()) invitation.at.clear();
@@ -157,22 +184,27 @@ Result<Invitation> pass_on(Pmix& pmix, const Result<Invitation>& mine, const Wor
   return invitation;
 }
 
+Status accept(Meeting& meeting, const Invitation& invitation, const LaunchInfo& info, const WorldOptions& options) {
+  if (!invitation.credential.empty()) {
+    auto opened = open_by_munge(invitation.credential, options.join_by);
+    if (!opened.ok()) return opened.status();
+    meeting.secret = *opened;
+  }
+  RETURN_IF_ERROR(trust(meeting, what_was_started(info), options));
+  meeting.request.addresses = invitation.at;
+  meeting.request.host = invitation.at.front().host();
+  meeting.request.port = invitation.at.front().port();
+  return Status::success();
+}
+
 Result<Meeting> meet_by_pmix(const LaunchInfo& info, const WorldOptions& options) {
   auto pmix = Pmix::of_process(options.join_by);
   if (!pmix.ok())
     return Status(pmix.status().code(), fmt::format("{}, and {}; or set UNISONO_STORE=host:port on all ranks, a free port of rank 0's machine", what_was_started(info), pmix.status().message()));
   Meeting meeting{.request = request_of(options)};
-  auto trust = trust_between_machines(options.job, what_was_started(info));
-  if (trust.ok()) meeting.request.trust = *trust;
-  auto mine = options.rank != 0 ? Result(Invitation{}) : trust.ok() ? invite(meeting, options) : Result<Invitation>(trust.status());
-  auto invitation = pass_on(**pmix, mine, options);
+  auto invitation = pass_on(**pmix, options.rank == 0 ? invite(meeting, info, options) : Invitation{}, options);
   if (!invitation.ok()) return invitation.status();
-  RETURN_IF_ERROR(trust.status());
-  if (options.rank != 0) {
-    meeting.request.addresses = invitation->at;
-    meeting.request.host = invitation->at.front().host();
-    meeting.request.port = invitation->at.front().port();
-  }
+  if (options.rank != 0) RETURN_IF_ERROR(accept(meeting, *invitation, info, options));
   const auto routed = std::ranges::find_if(invitation->at, [](const Address& one) { return static_cast<bool>(Address::of_route_to(one)); });
   if (routed != invitation->at.end()) meeting.towards = *routed;
   return meeting;
@@ -186,6 +218,7 @@ Result<std::shared_ptr<World>> join_through_machines(const LaunchInfo& info, Wor
   auto meeting = is_said || !info.has_pmix ? meet_at_place(info, options) : meet_by_pmix(info, options);
   if (!meeting.ok()) return meeting.status();
   options.hint = meeting->hint;
+  options.secret = meeting->secret;
   if (options.size == 1) return World::join(std::move(options));
   auto served = meeting->served;
   if (served) {

@@ -155,7 +155,7 @@ Status World::parse_address_settings() {
 // is there, though it may seem to be elsewhere, in a container say; and asks for no other.
 Result<Sockets*> World::listen(const std::string& world) {
   const std::string job = fmt::format("{} {}", options_.job, world);
-  auto trust = trust_between_machines(job, fmt::format("some of the {} ranks are on other machines", size()));
+  auto trust = trust_between_machines(job, fmt::format("some of the {} ranks are on other machines", size()), options_.secret);
   if (!trust.ok()) return trust.status();
   Address of_kernel;
   if (options_.meeting_point) {

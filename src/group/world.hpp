@@ -31,6 +31,7 @@
 #include "transport/interfaces.hpp"
 #include "transport/router.hpp"
 #include "transport/waiting.hpp"
+#include "trust/secret.hpp"
 #include "unisono/settings.hpp"
 
 namespace unisono {
@@ -53,6 +54,7 @@ struct WorldOptions {
   std::string hint = {};          // for the user, where ranks are missing
   std::function<void(int rank)> note_left = {};  // told by rank 0 who has left, for whoever comes to the place where the ranks met; goes when this rank leaves
   Descriptor meeting_file = {};  // that gives the job its name; open for as long as the job may be met by that name
+  std::optional<Secret> secret = {};  // handed out for this world; otherwise the process's own
   Status refusal = {};           // why this rank will not join: then it only tells the others so
 };
 

@@ -13,6 +13,7 @@ namespace unisono {
 // A value.
 struct Invitation {
   std::vector<Address> at = {};  // where rank 0's store listens, in the order in which to try
+  std::string credential = {};   // of munge, which seals the job's secret; empty: every rank has to know it by itself
   Status refusal = {};           // then nothing else counts
 
   std::string text() const;

@@ -54,6 +54,7 @@ struct Launcher {
   std::string_view host = {}, port = {};               // where rank 0 is to be found
   bool port_is_taken = false;                          // by the launcher, which listens there itself
   bool may_have_pmix = false;                          // it does, if it sets PMIX_RANK as well
+  std::string_view call_with_pmix = {};                // if it does so only when asked
   bool (*launched)(const Environment&) = by_its_sign;  // the rest of the evidence
   Result<std::string> (*job)(const Sight&, const LaunchInfo&);
   std::string_view remedy = unset_it;
@@ -140,7 +141,7 @@ constexpr Launcher launchers[] = {
     {.name = "Slurm", .sign = "SLURM_PROCID",
      .rank = "SLURM_PROCID", .size = "SLURM_NTASKS",
      .local_rank = "SLURM_LOCALID", .local_size = "SLURM_STEP_TASKS_PER_NODE", .host_index = "SLURM_NODEID",
-     .may_have_pmix = true, .launched = by_slurm, .job = job_of_slurm},
+     .may_have_pmix = true, .call_with_pmix = "srun --mpi=pmix", .launched = by_slurm, .job = job_of_slurm},
     {.name = "unisono run", .sign = "UNISONO_LAUNCHER",
      .rank = "RANK", .size = "WORLD_SIZE", .local_rank = "LOCAL_RANK", .local_size = "LOCAL_WORLD_SIZE",
      .host = "MASTER_ADDR", .port = "MASTER_PORT",
@@ -240,6 +241,11 @@ const Launcher* launcher_in(const Environment& environment) {
 Result<LaunchInfo> launch_info(const Environment& environment, const std::vector<Ancestor>& ancestors) {
   const Launcher* row = launcher_in(environment);
   return row ? read(*row, {environment, ancestors}) : LaunchInfo{};
+}
+
+std::string_view call_with_pmix(const LaunchInfo& info) {
+  const auto row = std::ranges::find(launchers, std::string_view(info.launcher), &Launcher::name);
+  return info.has_pmix || row == std::end(launchers) ? std::string_view() : row->call_with_pmix;
 }
 
 bool is_launched_by_pmix(const Environment& environment) {

@@ -36,6 +36,9 @@ Result<LaunchInfo> launch_info(const Environment& environment, const std::vector
 // Whether the launcher is one that says by PMIx alone how many ranks there are and where this one stands. Then the environment needs what pmix_launch.hpp adds.
 bool is_launched_by_pmix(const Environment& environment);
 
+// How the launcher of this job would have to be called so that it passed on where ranks meet; empty: it does, or cannot.
+std::string_view call_with_pmix(const LaunchInfo& info);
+
 // The variables whose presence tells of a launcher other than `unisono run`, which takes them away from the ranks it
 // starts: a rank that sees one of them was started by that launcher inside `unisono run`.
 std::vector<std::string_view> foreign_launch_signs();

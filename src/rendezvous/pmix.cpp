@@ -1,17 +1,21 @@
 // See pmix.hpp.
 #include "rendezvous/pmix.hpp"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <vector>
 
 #include "base/all_signals_blocked.hpp"
 #include "base/in_time.hpp"
+#include "base/log.hpp"
+#include "base/symbols.hpp"
 #include "rendezvous/launch_values.hpp"
 #include "rendezvous/pmix_abi.hpp"
 
@@ -44,16 +48,9 @@ void* load_library(std::string& tried) {
   for (const std::string& name : names) {
     // Its plugins look for its symbols among those of the whole process.
     if (void* loaded = dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL)) return loaded;
-    const char* why = dlerror();
-    tried += (tried.empty() ? "" : "; ") + std::string(why ? why : name);
+    tried += (tried.empty() ? "" : "; ") + std::string(why_not_loaded(name.c_str()));
   }
   return nullptr;
-}
-
-template <typename Function>
-bool find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));  // NOLINT(cppcoreguidelines-pro-type-reinterpret-cast): what dlsym is for
-  return function != nullptr;
 }
 
 abi::Process process_of(const std::string& job, uint32_t rank) {
@@ -80,6 +77,14 @@ std::optional<int64_t> number_in(const abi::Value& value) {
   }
 }
 
+// Launchers end the processes that they started when they end themselves, and one that was killed cannot. Called by PMIx's thread.
+constexpr abi::OnEvent end_without_launcher = [](size_t, abi::Code, const abi::Process*, abi::Info*, size_t, abi::Info*, size_t, abi::EventIsOver is_over, void* data) {
+  Log("warning", -1).write(LogLevel::error, fmt::format("the launcher that started process {} is gone; the process ends (SIGTERM)", getpid()));
+  if (is_over) is_over(abi::event_is_dealt_with, nullptr, 0, nullptr, nullptr, data);
+  kill(getpid(), SIGTERM);
+};
+void is_registered(abi::Code, size_t, void*) {}
+
 }  // namespace
 
 struct Pmix::Library {
@@ -89,6 +94,7 @@ struct Pmix::Library {
   abi::Commit commit;
   abi::Fence fence;
   abi::Get get;
+  abi::Register register_for;
   abi::TextOfCode text_of_code;
 
   Status wrong(const char* call, abi::Code code) const {
@@ -138,9 +144,9 @@ Result<std::shared_ptr<const Pmix::Library>> Pmix::load() {
   void* loaded = load_library(tried);
   if (!loaded) return Status(ErrorCode::init, fmt::format("the launcher's PMIx cannot be used here: {}; `apt-get install libpmix2` brings the library, and PMIX_PREFIX=/its/prefix names another place", tried));
   Library library = {};
-  const bool has_all = find(loaded, "PMIx_Init", library.init) && find(loaded, "PMIx_Finalize", library.finalize) && find(loaded, "PMIx_Put", library.put) &&
-                       find(loaded, "PMIx_Commit", library.commit) && find(loaded, "PMIx_Fence", library.fence) && find(loaded, "PMIx_Get", library.get) &&
-                       find(loaded, "PMIx_Error_string", library.text_of_code);
+  const bool has_all = find_symbol(loaded, "PMIx_Init", library.init) && find_symbol(loaded, "PMIx_Finalize", library.finalize) && find_symbol(loaded, "PMIx_Put", library.put) &&
+                       find_symbol(loaded, "PMIx_Commit", library.commit) && find_symbol(loaded, "PMIx_Fence", library.fence) && find_symbol(loaded, "PMIx_Get", library.get) &&
+                       find_symbol(loaded, "PMIx_Register_event_handler", library.register_for) && find_symbol(loaded, "PMIx_Error_string", library.text_of_code);
   if (!has_all) return Status(ErrorCode::init, fmt::format("the launcher's PMIx cannot be used here: {} lacks what PMIx 2 has", library_name));
   return std::make_shared<const Library>(library);
 }
@@ -152,6 +158,8 @@ Result<std::shared_ptr<Pmix>> Pmix::open() {
   abi::Process me = {};
   if (const abi::Code code = (*library)->init(&me, nullptr, 0); code != abi::success) return (*library)->wrong("PMIx_Init", code);
   me.job[sizeof(me.job) - 1] = 0;
+  abi::Code lost[] = {abi::lost_connection, abi::lost_server};
+  (*library)->register_for(lost, std::size(lost), nullptr, 0, end_without_launcher, is_registered, nullptr);
   return std::shared_ptr<Pmix>(new Pmix(std::move(*library), me.job, static_cast<int>(me.rank)));
 }
 

@@ -11,7 +11,7 @@
 namespace unisono {
 
 // The connection of this process to whoever started it. PMIx counts who uses it: a program that calls MPI_Init before or later is undisturbed. It is opened once, and closed
-// when the process exits: after the last PMIx_Finalize a process's MPI_Init fails, and one that exits without any ends the whole job. Any thread.
+// when the process exits: after the last PMIx_Finalize a process's MPI_Init fails, and one that exits without any ends the whole job. When the launcher is gone the process gets SIGTERM, as from a launcher that ends. Any thread.
 class Pmix {
  public:
   // InitError: no libpmix.so.2 is to be had, or nobody answers it.

@@ -1,4 +1,4 @@
-// As much of PMIx's binary interface as is used here: the library is built without PMIx's headers, and loads whatever libpmix.so.2 is on the machine. pmix_abi_test
+// As much of PMIx's binary interface as is used here: the library is built without PMIx's headers, and loads whatever libpmix.so.2 is on the machine. loaded_libraries_test
 // compares this with the headers, where they are.
 #pragma once
 
@@ -9,6 +9,8 @@ namespace unisono::pmix_abi {
 
 using Code = int;
 inline constexpr Code success = 0;
+inline constexpr Code lost_connection = -61, lost_server = -101;  // events: the second is how PMIx before 4 calls it
+inline constexpr Code event_is_dealt_with = -334;
 
 inline constexpr uint32_t everybody = UINT32_MAX - 1;  // of a job, as a rank
 inline constexpr uint8_t to_all = 3;                   // whom a value is for
@@ -49,6 +51,10 @@ using Put = Code (*)(uint8_t whom, const char* key, Value*);
 using Commit = Code (*)();
 using Fence = Code (*)(const Process*, size_t, const Info*, size_t);
 using Get = Code (*)(const Process*, const char* key, const Info*, size_t, Value**);  // the value is the caller's to free, and so is the text in it
+using EventIsOver = void (*)(Code, Info*, size_t, void (*)(Code, void*), void*, void* data);
+using OnEvent = void (*)(size_t registration, Code event, const Process* of, Info*, size_t, Info*, size_t, EventIsOver, void* data);
+using OnRegistered = void (*)(Code, size_t registration, void*);
+using Register = Code (*)(Code* events, size_t, Info*, size_t, OnEvent, OnRegistered, void*);  // older ones return nothing
 using TextOfCode = const char* (*)(Code);
 
 }  // namespace unisono::pmix_abi

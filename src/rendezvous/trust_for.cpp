@@ -23,8 +23,8 @@ void say_insecure(std::string_view job) {
 
 }  // namespace
 
-Result<std::shared_ptr<const Trust>> trust_between_machines(std::string_view job, const std::string& why) {
-  auto secret = find_secret();
+Result<std::shared_ptr<const Trust>> trust_between_machines(std::string_view job, const std::string& why, const std::optional<Secret>& handed_out) {
+  auto secret = handed_out ? Result(handed_out) : find_secret();
   if (!secret.ok()) return secret.status();
   if (*secret) return Trust::of((*secret)->bytes(), job);
   auto settings = settings_from(process_environment());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "transport/address.hpp"
+#include "trust/secret.hpp"
 #include "trust/trust.hpp"
 
 namespace unisono {
@@ -18,8 +20,8 @@ namespace unisono {
 Result<std::shared_ptr<const Trust>> trust_for(std::string_view job, const Address& address);
 
 // Where somebody on another machine takes part, whatever the addresses: never null. `why` begins the sentence that says what is missing. With
-// UNISONO_INSECURE there need be no secret: then anybody is let in, which the log says.
-Result<std::shared_ptr<const Trust>> trust_between_machines(std::string_view job, const std::string& why);
+// UNISONO_INSECURE there need be no secret: then anybody is let in, which the log says. A secret that was handed out goes before the process's own.
+Result<std::shared_ptr<const Trust>> trust_between_machines(std::string_view job, const std::string& why, const std::optional<Secret>& handed_out = {});
 
 // "host:port", "[::1]:port" or "name:port", as somebody wrote it; the addresses in the order in which to try them, those that other machines
 // can reach first.

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -60,6 +61,14 @@ Result<Secret> Secret::parse(std::string_view text, const std::string& source, c
     if (high < 0 || low < 0) return malformed("a character of another kind");
     page->page.bytes()[index] = static_cast<std::byte>(16 * high + low);
   }
+  return Secret(page);
+}
+
+Result<Secret> Secret::random(const std::string& source) {
+  const auto page = std::make_shared<const Page>(source);
+  if (!page->page.bytes()) return out_of_memory();
+  if (getrandom(page->page.bytes(), byte_count, 0) != static_cast<ssize_t>(byte_count))
+    return Status(ErrorCode::resource, fmt::format("the system gives no random bytes for a secret: {}", strerror(errno)));
   return Secret(page);
 }
 

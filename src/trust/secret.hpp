@@ -27,6 +27,9 @@ class Secret {
   // to do if it is not a secret. InitError, without any of the text.
   static Result<Secret> parse(std::string_view text, const std::string& source, const std::string& remedy);
 
+  // A new one. ResourceError: no memory, or the system gives no random bytes.
+  static Result<Secret> random(const std::string& source);
+
   std::span<const std::byte, byte_count> bytes() const;
   const std::string& source() const;             // where it was found: "UNISONO_SECRET", "/home/ada/.config/unisono/secret"
   bool operator==(const Secret& other) const;    // takes as long whatever differs

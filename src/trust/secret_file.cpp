@@ -6,11 +6,9 @@
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <vector>
@@ -135,11 +133,10 @@ Status make_folders(const std::filesystem::path& folder, const std::string& path
 
 // fchmod because of what the umask may have taken away.
 Status write_new_secret(const Descriptor& file, const std::string& path) {
-  std::array<std::byte, Secret::byte_count> bytes;
-  const AtEnd wiped([&bytes] { explicit_bzero(bytes.data(), bytes.size()); });
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return cannot_make(path, "getrandom", errno);
+  const Result<Secret> secret = Secret::random(path);
+  if (!secret.ok()) return secret.status();
   SecretText text;
-  const size_t count = write_digits(bytes, text);
+  const size_t count = write_digits(secret.value().bytes(), text);
   errno = ENOSPC;  // what a short write means
   if (write(file.number(), text.characters.data(), count) != static_cast<ssize_t>(count)) return cannot_make(path, "writing", errno);
   if (fchmod(file.number(), 0600) != 0 || fsync(file.number()) != 0) return cannot_make(path, "writing", errno);

@@ -1,8 +1,12 @@
 """Two machines, which are network namespaces, and the programs of this folder built for them. What is missing is a reason to skip: `make clusters` brings it."""
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -29,11 +33,37 @@ def programs(tmp_path_factory):
 
 
 @pytest.fixture
+def open_folder():
+    """Any user can enter it; pytest's own folders are for one alone."""
+    folder = Path(tempfile.mkdtemp(prefix="unisono-clusters-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def for_everybody(open_folder):
+    """Makes a copy of a program that any user can run, with the library beside it, wherever the tree lies."""
+    folder = open_folder
+
+    def made(program):
+        for library in BUILD.glob("libunisono.so*"):
+            shutil.copy(library, folder, follow_symlinks=False)
+        copy = folder / program.name
+        copy.write_text(f'#!/bin/sh\nLD_LIBRARY_PATH={folder} exec {folder}/copied "$@"\n')
+        shutil.copy(program, folder / "copied")
+        copy.chmod(0o755)
+        return copy
+
+    return made
+
+
+@pytest.fixture
 def machines(tmp_path):
     why_not = machines_of_tests.cannot_be_made()
     if why_not:
         pytest.skip(why_not)
-    made = machines_of_tests.Machines(tmp_path)
+    made = machines_of_tests.Machines(tmp_path, own_run=True)
     yield made
     made.close()
 
@@ -44,18 +74,50 @@ def in_place_of_ssh(machines, tmp_path):
 
     def made(folders=""):
         script = tmp_path / "in-place-of-ssh"
-        cases = "".join(f"{name}) pid={holder.pid};; " for name, holder in zip(("one", "two"), machines.holders))
+        cases = "".join(f"{name}) set -- {shlex.join(machines.on(number))} sh -c \"$*\";; " for number, name in enumerate(("one", "two")))
         path = f"export PATH={folders}:$PATH\n" if folders else ""
-        script.write_text(f'#!/bin/sh\nhost=$1; shift\ncase $host in {cases}*) exit 255;; esac\n{path}exec nsenter -t $pid -n -u sh -c "$*"\n')
+        script.write_text(f'#!/bin/sh\nhost=$1; shift\ncase $host in {cases}*) exit 255;; esac\n{path}exec "$@"\n')
         script.chmod(0o755)
         return script
 
     return made
 
 
+NOTHING_LEFT_WITHIN_S = 5
+
+
+def running(program):
+    """The process ids of a program of this folder that `waits`, on all machines."""
+    return subprocess.run(["pgrep", "-f", f"^{program} waits"], capture_output=True, text=True).stdout.split()
+
+
+def wait_until(is_so, seconds):
+    """Whether it is so by then. Nobody announces what is looked at here, so it is looked at twenty times a second."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def begun(process, program):
+    """The job's ranks have added up once, and are in what ends only with them."""
+    lines = []
+    reader = threading.Thread(target=lambda: lines.extend(process.stdout.readline() for _ in range(4)), daemon=True)
+    reader.start()
+    reader.join(timeout=60)
+    assert sorted(lines) == [line + "\n" for line in sums("Unisono", 10)]
+    assert len(running(program)) == 4
+
+
+def nothing_is_left_of(program):
+    assert wait_until(lambda: not running(program), NOTHING_LEFT_WITHIN_S), running(program)
+
+
 def said_by(process):
     """Status, the lines of stdout sorted, stderr."""
-    stdout, stderr = process.communicate(timeout=60)
+    stdout, stderr = process.communicate(timeout=30)
     return process.returncode, sorted(stdout.splitlines()), stderr
 
 

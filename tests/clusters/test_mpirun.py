@@ -6,10 +6,9 @@ import subprocess
 import time
 
 import pytest
-from conftest import said_by, sums
+from conftest import begun, nothing_is_left_of, said_by, sums
 
 pytestmark = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not installed (Debian: openmpi-bin)")
-NOTHING_LEFT_WITHIN_S = 5
 
 
 @pytest.fixture
@@ -70,18 +69,10 @@ def test_what_rank_0_cannot_do_is_said_by_all(mpirun, programs):
     assert time.monotonic() - began < 10
 
 
-def left_over(program):
-    return subprocess.run(["pgrep", "-f", f"^{program} waits"], capture_output=True, text=True).stdout.split()
-
-
-def test_nothing_is_left_when_mpirun_is_killed(mpirun, programs):
-    process = mpirun(programs["plain"], "waits")
-    lines = [process.stdout.readline() for _ in range(4)]
-    assert sorted(lines) == [line + "\n" for line in sums("Unisono", 10)]
-    assert len(left_over(programs["plain"])) == 4
+@pytest.mark.parametrize("in_own_code", [0, 3])
+def test_nothing_is_left_when_mpirun_is_killed(mpirun, programs, in_own_code):
+    process = mpirun(programs["plain"], "waits", in_own_code)
+    begun(process, programs["plain"])
     listed = subprocess.run(["pgrep", "-P", str(process.pid), "-x", "mpirun"], capture_output=True, text=True).stdout.split()
     os.kill(int(listed[0]) if listed else process.pid, signal.SIGKILL)
-    deadline = time.monotonic() + NOTHING_LEFT_WITHIN_S
-    while left_over(programs["plain"]) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert left_over(programs["plain"]) == []
+    nothing_is_left_of(programs["plain"])

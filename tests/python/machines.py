@@ -23,9 +23,10 @@ def cannot_be_made():
 
 
 class Machines:
-    """Go when this object is closed, with all that was started there."""
+    """Go when this object is closed, with all that was started there. With `own_run` each has a /run of its own, where daemons have their sockets."""
 
-    def __init__(self, folder, count=2):
+    def __init__(self, folder, count=2, own_run=False):
+        self.own_run = own_run
         secret = Path(folder) / "secret"
         secret.write_text("5" * 64)
         secret.chmod(0o600)
@@ -52,17 +53,21 @@ class Machines:
         """A command line, for any process on any machine, after which that machine gets nothing from the others, nor they from it."""
         return ["nsenter", "-t", str(self.bridge.pid), "-n", "bridge", "link", "set", "dev", f"port{machine}", "state", "0"]
 
-    @staticmethod
-    def _hold(name):
-        holder = subprocess.Popen(["unshare", "--net", "--uts", "sh", "-c", f"hostname {name}; echo; read line"],
+    def _hold(self, name):
+        with_mounts, mounted = (["--mount"], "mount -t tmpfs none /run; ") if self.own_run else ([], "")
+        holder = subprocess.Popen(["unshare", "--net", "--uts", *with_mounts, "sh", "-c", f"{mounted}hostname {name}; echo; read line"],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert holder.stdout.readline() == b"\n"
         return holder
 
+    def on(self, machine, *line):
+        """The command line that does it there."""
+        return ["nsenter", "-t", str(self.holders[machine].pid), "-n", "-u", *(["-m", f"--wd={os.getcwd()}"] if self.own_run else []), *map(str, line)]
+
     def start(self, machine, *line, **variables):
         """A process there, which finds the secret by its file."""
         environment = jobs.environment(UNISONO_SECRET_FILE=self.secret, HOME="/nonexistent", **variables)
-        process = subprocess.Popen(["nsenter", "-t", str(self.holders[machine].pid), "-n", "-u", *map(str, line)], env=environment,
+        process = subprocess.Popen(self.on(machine, *line), env=environment,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
         self.started.append(process)
         return process
