@@ -65,7 +65,7 @@ SAMPLES = {
 #include <gtest/gtest.h>
 #include "engine/run.hpp"
 #include "tests/support/world.hpp"
-#include "tools/bench.hpp"  //!
+#include "tools/bench.hpp"
 """,
     },
     checks.check_file_length: {

@@ -143,7 +143,7 @@ int run_in_python(const Line& line) {
                  std::to_string(line.options.repeats), "--seconds", fmt::format("{}", line.options.seconds)};
   if (!line.sizes.empty()) run.command.insert(run.command.end(), {"--sizes", line.sizes});
   if (!line.options.json.empty()) run.command.insert(run.command.end(), {"--json", line.options.json});
-  return run_command(run);
+  return run_here(run).status;
 }
 
 }  // namespace

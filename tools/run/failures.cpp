@@ -17,7 +17,7 @@ std::string names(const std::set<int>& ranks) {
 }  // namespace
 
 std::string Failure::text() const {
-  return fmt::format("rank {} (pid {}) {} after {:.1f} s", rank, pid, ending.how(), after_s);
+  return fmt::format("rank {} (pid {}{}) {} after {:.1f} s", rank, pid, host.empty() ? "" : " on host " + host, ending.how(), after_s);
 }
 
 std::string Failures::later() const {

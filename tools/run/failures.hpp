@@ -14,10 +14,11 @@ namespace unisono::tools {
 struct Failure {
   int rank = 0;
   pid_t pid = 0;
+  std::string host = {};  // empty: this one
   Ending ending;
   double after_s = 0;
 
-  std::string text() const;  // "rank 2 (pid 4711) was killed by signal 9 (SIGKILL) after 1.2 s"
+  std::string text() const;  // "rank 2 (pid 4711 on host two) was killed by signal 9 (SIGKILL) after 1.2 s"
 };
 
 // The first failure is the cause and is told in full; those after it are mostly its consequences and get a line.

@@ -1,7 +1,9 @@
 // Standard input for the ranks: rank 0 reads ours, the others read nothing.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "base/descriptor.hpp"
 #include "unisono/status.hpp"
@@ -13,6 +15,10 @@ namespace unisono::tools {
 class Input {
  public:
   Status open();
+  // Ours is something else: what rank 0 is to read is given to us, and we say how much of it rank 0's pipe has taken.
+  Status open_given(std::function<void(size_t)> taken);
+  void give(std::string_view bytes) { waiting_ += bytes; }
+  void give_end();
 
   int of_rank(int rank) const;   // the descriptor to start that rank with
   void ranks_have_started();     // closes here what only they need
@@ -26,7 +32,10 @@ class Input {
   Descriptor nothing_;  // /dev/null
   Descriptor read_end_, write_end_;
   std::string waiting_;
-  bool is_terminal_ = false;
+  bool is_terminal_ = false, is_given_ = false, has_end_ = false;
+  std::function<void(size_t)> taken_;
+
+  Status open_pipe();
 };
 
 }  // namespace unisono::tools

@@ -27,6 +27,8 @@
 namespace unisono::tools {
 namespace {
 
+constexpr double grace_without_job_s = 2;  // from SIGTERM to SIGKILL where the launcher of the whole job is gone
+
 // running: nothing has failed, or failures are let be. ending: all were asked to end and the grace period runs; what a
 // rank has started may use it too, so streams stay open until their end. killing: SIGKILL was sent to all.
 enum class Phase { running, ending, killing };
@@ -34,18 +36,20 @@ enum class Phase { running, ending, killing };
 class Launcher {
  public:
   explicit Launcher(const RunOptions& options) : options_(options) {}
-  int run();
+  JobEnding run();
 
  private:
   Status open();
   Status open_secret();
   int start_ranks();
-  int start_rank(int number, const Job& job);
+  int start_rank(int local, const Job& job);
 
   void turn();
   void watch_rank(Rank& rank);
   int wait_ms() const;
 
+  void read_orders();
+  void follow(const Order& order);
   void take_signal(int signal);
   void signal_groups(int signal);
   void end_all();
@@ -57,15 +61,18 @@ class Launcher {
   void note_failure(Rank& rank);
   bool is_our_doing(const Ending& ending) const;
 
+  void answer(const Answer& answer) { out_.append(answer.line() + "\n"); }
   void say(std::string_view text) { errors_.append(fmt::format("unisono run: {}\n", text)); }
   bool ranks_are_over() const { return std::all_of(ranks_.begin(), ranks_.end(), std::mem_fn(&Rank::is_over)); }
   bool is_written() const { return out_.is_empty() && err_.is_empty(); }
-  int finish(int status);
+  JobEnding finish(int status);
   int status() const;
 
   const RunOptions& options_;
   std::unique_ptr<Signals> signals_;
   Input input_;
+  OrderReader orders_;
+  bool has_orders_ = options_.sheet.has_value();  // from the launcher of the whole job, which still lives
   Descriptor secret_;  // what ranks read the job secret from, unless they find it by themselves
   Sink out_{STDOUT_FILENO}, err_{STDERR_FILENO};
   Sink& errors_ = are_same_file(STDOUT_FILENO, STDERR_FILENO) ? out_ : err_;  // so that lines do not mix in a file
@@ -78,6 +85,7 @@ class Launcher {
   int interrupts_ = 0;       // how often SIGINT came
   bool were_asked_ = false;  // by SIGTERM, from us
   bool gave_up_ = false;
+  bool was_ordered_to_end_ = false;  // what failed first was elsewhere
 
   Poller poller_;
   std::vector<Rank*> exited_;  // in this turn
@@ -92,7 +100,7 @@ bool Launcher::are_same_file(int left, int right) {
   return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
-int Launcher::run() {
+JobEnding Launcher::run() {
   if (Status opened = open(); !opened.ok()) {
     say(opened.message());
     return finish(1);
@@ -108,9 +116,9 @@ int Launcher::run() {
 }
 
 // The last lines may still wait for a slow reader; a signal cuts that short.
-int Launcher::finish(int status) {
+JobEnding Launcher::finish(int status) {
   while (!is_written() && !gave_up_) turn();
-  return gave_up_ ? 128 + forwarded_ : status;
+  return {.status = gave_up_ ? 128 + forwarded_ : status, .failed_rank = failures_.has_any() ? failures_.first()->rank : -1, .was_interrupted = forwarded_ != 0};
 }
 
 int Launcher::status() const {
@@ -125,11 +133,14 @@ Status Launcher::open() {
   RETURN_IF_ERROR(signals.status());
   signals_ = std::move(*signals);
   RETURN_IF_ERROR(open_secret());
-  return input_.open();
+  if (!options_.sheet) return input_.open();
+  ::fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
+  return input_.open_given([this](size_t bytes) { answer({.kind = Answer::Kind::taken, .taken_bytes = static_cast<int64_t>(bytes)}); });
 }
 
 // Never through the environment: it is taken out of ours, and any process of this user could read it in theirs.
 Status Launcher::open_secret() {
+  if (options_.secret >= 0) return Status::success();
   Result<std::optional<Secret>> secret = secret_to_hand_on();
   if (!secret.ok() || !*secret) return secret.status();
   Result<Descriptor> descriptor = secret_descriptor(**secret);
@@ -138,24 +149,32 @@ Status Launcher::open_secret() {
 }
 
 int Launcher::start_ranks() {
-  const Job job = new_job();
-  for (int number = 0; number < options_.ranks; ++number)
-    if (int refused = start_rank(number, job); refused != 0) return refused;
+  const Job job = options_.sheet ? Job{options_.sheet->job, options_.sheet->port} : new_job();
+  for (int local = 0; local < options_.ranks; ++local)
+    if (int refused = start_rank(local, job); refused != 0) return refused;
   input_.ranks_have_started();
   return 0;
 }
 
-int Launcher::start_rank(int number, const Job& job) {
-  Environment environment = rank_environment(process_environment(), job, {.rank = number, .size = options_.ranks});
+int Launcher::start_rank(int local, const Job& job) {
+  Place place{.rank = local, .size = options_.ranks, .local_rank = local, .local_size = options_.ranks};
+  if (options_.sheet) {
+    place.rank += options_.sheet->first_rank;
+    place.size = options_.sheet->size;
+    place.address = options_.sheet->address;
+  }
+  const int number = place.rank;
+  Environment environment = rank_environment(process_environment(), job, place);
   for (const std::string& setting : options_.environment) {
     const size_t equals = setting.find('=');
     environment[setting.substr(0, equals)] = setting.substr(equals + 1);
   }
-  if (secret_) environment["UNISONO_SECRET_FD"] = std::to_string(secret_.number());
+  const int secret = options_.secret >= 0 ? options_.secret : secret_.number();
+  if (secret >= 0) environment["UNISONO_SECRET_FD"] = std::to_string(secret);
   Result<Process> started = start({.command = options_.command,
                                    .environment = environment,
                                    .input = input_.of_rank(number),
-                                   .secret = secret_.number()},
+                                   .secret = secret},
                                   *signals_);
   if (!started.ok()) {
     say(fmt::format("cannot start rank {}: {}", number, started.status().message()));
@@ -165,7 +184,7 @@ int Launcher::start_rank(int number, const Job& job) {
   const std::string prefix = options_.prefix ? fmt::format("[{}] ", number) : "";
   ranks_.emplace_back(number, std::move(*started), prefix, out_, errors_);
   if (exec_error == 0) return 0;
-  say(cannot_start(options_.command.front(), exec_error));
+  say(cannot_start(options_.command.front(), exec_error) + (options_.sheet ? fmt::format(" (on host {})", options_.sheet->host) : ""));
   return exec_error == ENOENT ? 127 : 126;
 }
 
@@ -181,6 +200,7 @@ void Launcher::turn() {
     poller_.watch(signals_->descriptor(), POLLIN, [this] {
       while (std::optional<int> signal = signals_->next()) take_signal(*signal);
     });
+  if (has_orders_) poller_.watch(STDIN_FILENO, POLLIN, [this] { read_orders(); });
   for (Rank& rank : ranks_) watch_rank(rank);
   poller_.watch(input_.awaited(), POLLIN, [this] { input_.read_some(); });
   poller_.watch(input_.writable_awaited(), POLLOUT, [this] { input_.write_some(); });
@@ -197,11 +217,39 @@ int Launcher::wait_ms() const {
   return static_cast<int>(std::clamp<int64_t>(grace_.remaining_ns() / 1'000'000 + 1, 0, 1'000'000));
 }
 
+// The end of our input is that of whoever started the job, or of the way to it: the ranks are not to outlive that.
+void Launcher::read_orders() {
+  char bytes[64 * 1024];
+  const ssize_t got = ::read(STDIN_FILENO, bytes, sizeof bytes);
+  if (got > 0) orders_.add({bytes, static_cast<size_t>(got)});
+  while (std::optional<Order> order = orders_.next()) follow(*order);
+  const bool is_over = got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN);
+  if (!is_over && !orders_.is_lost()) return;
+  has_orders_ = false;
+  gave_up_ = true;  // nobody reads what is still to be written
+  if (phase_ == Phase::running) end_all();
+  grace_ = std::min(grace_, Deadline::in_seconds(grace_without_job_s), [](const Deadline& left, const Deadline& right) { return left.at_ns < right.at_ns; });
+}
+
+void Launcher::follow(const Order& order) {
+  switch (order.kind) {
+    case OrderKind::input: return input_.give(order.text);
+    case OrderKind::end_of_input: return input_.give_end();
+    case OrderKind::signal: return take_signal(order.text.empty() ? SIGTERM : order.text.front());
+    case OrderKind::end:
+      was_ordered_to_end_ = true;
+      if (phase_ == Phase::running) end_all();
+      return;
+    case OrderKind::sheet: return;
+  }
+}
+
 // Signals for the terminal's foreground group reach only us, since each rank has a group of its own; so passing them on
 // delivers each exactly once, whoever sent it.
 void Launcher::take_signal(int signal) {
   if (signal == SIGTSTP) {
     signal_groups(SIGTSTP);
+    if (options_.sheet) return;  // how would we hear that it goes on?
     ::raise(SIGSTOP);  // SIGCONT wakes us and is then passed on like any other
     return;
   }
@@ -276,7 +324,7 @@ bool Launcher::is_our_doing(const Ending& ending) const {
 
 void Launcher::note_failure(Rank& rank) {
   const bool is_expected = is_our_doing(*rank.ending);
-  if (failures_.has_any()) {
+  if (failures_.has_any() || was_ordered_to_end_) {
     const bool was_stubborn = is_expected && rank.ending->signal == SIGKILL && interrupts_ < 2;
     if (was_stubborn)
       failures_.add_later(rank.number, fmt::format("had to be killed, {:g} s after SIGTERM", options_.grace_s));
@@ -284,8 +332,9 @@ void Launcher::note_failure(Rank& rank) {
     return;
   }
   const double after_s = static_cast<double>(now_ns() - rank.started_ns) / 1e9;
-  failures_.add_first({.rank = rank.number, .pid = rank.process.pid, .ending = *rank.ending, .after_s = after_s});
+  failures_.add_first({.rank = rank.number, .pid = rank.process.pid, .host = options_.sheet ? options_.sheet->host : "", .ending = *rank.ending, .after_s = after_s});
   say(failures_.first()->text() + (is_expected ? "" : repeated(rank.last_lines)));
+  if (options_.sheet) answer({.kind = Answer::Kind::failed, .rank = rank.number, .status = status()});
   if (!options_.keep_going && phase_ == Phase::running) end_all();
 }
 
@@ -306,11 +355,11 @@ Status check_limits(int ranks) {
 
 }  // namespace
 
-int run_command(const RunOptions& options) {
+JobEnding run_here(const RunOptions& options) {
   open_standard_descriptors();
   if (Status limits = check_limits(options.ranks); !limits.ok()) {
     fmt::print(stderr, "unisono run: {}\n", limits.message());
-    return 1;
+    return {.status = 1};
   }
   return Launcher(options).run();
 }

@@ -92,6 +92,7 @@ void RankStream::add(std::string_view bytes) {
 }
 
 void RankStream::pass_on(std::string_view line) {
+  if (way_.takes_line && way_.takes_line(line)) return;
   way_.last_lines.add(line);
   way_.sink.append(way_.prefix);
   way_.sink.append(line);

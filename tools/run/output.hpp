@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -49,6 +50,7 @@ class RankStream {
     std::string prefix;
     Sink& sink;
     LastLines& last_lines;
+    std::function<bool(std::string_view)> takes_line = {};  // a line that is for us; the others are passed on
   };
   RankStream(Descriptor source, Way way) : source_(std::move(source)), way_(std::move(way)) {}
 

@@ -21,9 +21,11 @@ Environment rank_environment(Environment environment, const Job& job, Place plac
   for (std::string_view sign : foreign_launch_signs()) environment.erase(std::string(sign));
   environment["UNISONO_LAUNCHER"] = "run";
   environment["UNISONO_JOB"] = job.name;
-  environment["RANK"] = environment["LOCAL_RANK"] = std::to_string(place.rank);
-  environment["WORLD_SIZE"] = environment["LOCAL_WORLD_SIZE"] = std::to_string(place.size);
-  environment["MASTER_ADDR"] = "127.0.0.1";
+  environment["RANK"] = std::to_string(place.rank);
+  environment["LOCAL_RANK"] = std::to_string(place.local_rank);
+  environment["WORLD_SIZE"] = std::to_string(place.size);
+  environment["LOCAL_WORLD_SIZE"] = std::to_string(place.local_size);
+  environment["MASTER_ADDR"] = place.address;
   environment["MASTER_PORT"] = std::to_string(job.port);
   // Output goes through a pipe, which Python would fill before it lets go of a line.
   environment.emplace("PYTHONUNBUFFERED", "1");

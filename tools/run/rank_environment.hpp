@@ -17,6 +17,9 @@ Job new_job();
 struct Place {
   int rank = 0;
   int size = 1;
+  int local_rank = 0;
+  int local_size = 1;
+  std::string address = "127.0.0.1";  // where ranks meet
 };
 
 Environment rank_environment(Environment environment, const Job& job, Place place);

@@ -3,19 +3,25 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
 #include <memory>
+#include <sstream>
 
 #include "base/hosts.hpp"
+#include "tools/run/agent.hpp"
 #include "tools/run/launcher.hpp"
+#include "tools/run/over_ssh.hpp"
+#include "tools/run/restarts.hpp"
 
 namespace unisono::tools {
 namespace {
 
-constexpr const char* description = "Start the ranks of a program on this machine.";
+constexpr const char* description = "Start the ranks of a program, on this machine or on several.";
 constexpr const char* explanation =
     "Examples:\n"
     "  unisono run -n 4 -- ./program --its-own-option\n"
     "  unisono run -n 2 --env OMP_NUM_THREADS=1 -- python3 train.py\n"
+    "  unisono run --hosts one:4,ada@two:4 -- ./program\n"
     "  unisono run --pretend-hosts 2,2 -- ./program\n"
     "\n"
     "Each rank finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT\n"
@@ -23,6 +29,11 @@ constexpr const char* explanation =
     "front. Standard input goes to rank 0. Signals go to all ranks; a second Ctrl-C kills them.\n"
     "When a rank fails, the launcher says which, how, and what it wrote last; it ends the others\n"
     "and returns the status of the one that failed: its exit status, or 128 + signal.\n"
+    "\n"
+    "With --hosts the ranks run on several machines, in the order of the list, each reached by ssh,\n"
+    "which must need no password (ssh-copy-id), and must find unisono: at the same path as here, or\n"
+    "in PATH. The folder, the environment and a secret made for this job go along. A host that\n"
+    "cannot be reached is told before anything starts; one that is lost ends the job.\n"
     "\n"
     "With --pretend-hosts the ranks treat each other as if they were on several machines: 2,2 is two\n"
     "ranks on each of two, 2x4 two machines of four, 0/1/0/1 names the host of each rank. Ranks on\n"
@@ -44,8 +55,43 @@ Status settle_hosts(RunOptions& options) {
   return Status::success();
 }
 
+// Who wants ranks on several machines.
+struct HostsAsked {
+  std::string list, file, ssh = "ssh";
+  int restarts = 0;
+
+  bool are_several() const { return !list.empty() || !file.empty(); }
+};
+
+// In an allocation the resource manager starts ranks, with limits and accounts that ssh would go round.
+std::string line_for_slurm(const RunOptions& options, const std::vector<HostShare>& hosts) {
+  std::string names;
+  for (const HostShare& host : hosts) names += (names.empty() ? "" : ",") + host.name;
+  return fmt::format("this is inside Slurm, which starts ranks on its hosts itself: srun --mpi=pmix --nodelist={} --ntasks={} {}", names, options.ranks, fmt::join(options.command, " "));
+}
+
+Result<std::vector<HostShare>> settle_shares(RunOptions& options, const HostsAsked& asked) {
+  const auto refused = [](std::string_view why) { return Status(ErrorCode::argument, std::string(why)); };
+  if (!asked.list.empty() && !asked.file.empty()) return refused("give --hosts or --hostfile, not both");
+  if (!options.pretend_hosts.empty()) return refused("--pretend-hosts is for ranks on this machine; leave --hosts out");
+  auto hosts = asked.list.empty() ? read_hostfile(asked.file) : parse_hosts(asked.list);
+  if (!hosts.ok()) return hosts;
+  const int sum = ranks_of(*hosts);
+  if (options.ranks != 0 && options.ranks != sum) return refused(fmt::format("-n {}: the hosts have {} ranks in all; leave -n out, or say one:{} and so on", options.ranks, sum, options.ranks));
+  options.ranks = sum;
+  if (process_environment().contains("SLURM_JOB_ID")) return refused(line_for_slurm(options, *hosts));
+  return hosts;
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
 // What the parser lets through although it cannot be run; empty when all is well.
-std::string objection(const RunOptions& options) {
+std::string objection(const RunOptions& options, const HostsAsked& asked) {
+  if (asked.restarts < 0) return fmt::format("--restarts {}: it cannot be negative", asked.restarts);
+  if (words_of(asked.ssh).empty()) return "--ssh: it names no command";
   if (options.ranks == 0) return "say how many ranks to start: unisono run -n 4 -- ./program";
   if (options.ranks < 0) return fmt::format("-n {}: there must be at least one rank", options.ranks);
   if (options.grace_s < 0) return fmt::format("--grace {}: seconds cannot be negative", options.grace_s);
@@ -91,16 +137,31 @@ void add_run_command(CLI::App& app, int& exit_code) {
   run->add_option("--grace", options->grace_s, "seconds from SIGTERM to SIGKILL when ranks are ended")
       ->capture_default_str();
   run->add_option("--env", options->environment, "NAME=VALUE for every rank; may be repeated")->take_all()->expected(1)->allow_extra_args(false);
+  auto asked = std::make_shared<HostsAsked>();
+  auto is_agent = std::make_shared<bool>(false);
+  run->add_option("--hosts", asked->list, "hosts and how many ranks on each: one:4,two:4");
+  run->add_option("--hostfile", asked->file, "the same as a file: a line for each host, as in one slots=4");
+  run->add_option("--ssh", asked->ssh, "the command that reaches a host, with options of its own")->capture_default_str();
+  run->add_option("--restarts", asked->restarts, "how often to start the job anew when a rank fails")->capture_default_str();
+  run->add_flag("--agent", *is_agent, "")->group("");
   take_the_rest_as_it_is(*run);
 
-  run->callback([run, options, no_prefix, has_ranks, &exit_code] {
+  run->callback([=, &exit_code] {
+    if (*is_agent) {
+      exit_code = run_agent();
+      return;
+    }
     options->prefix = !*no_prefix;
     options->command = the_rest(*run);
     const bool asks_for_none = has_ranks->count() > 0 && options->ranks == 0;
-    std::string text = asks_for_none ? "" : settle_hosts(*options).message();
-    if (text.empty()) text = asks_for_none ? "-n 0: there must be at least one rank" : objection(*options);
+    Result<std::vector<HostShare>> hosts = std::vector<HostShare>();
+    if (!asks_for_none && asked->are_several()) hosts = settle_shares(*options, *asked);
+    std::string text = asks_for_none ? "-n 0: there must be at least one rank" : hosts.status().message();
+    if (text.empty() && !asked->are_several()) text = settle_hosts(*options).message();
+    if (text.empty()) text = objection(*options, *asked);
     if (text.empty()) {
-      exit_code = run_command(*options);
+      const SshOptions over{.hosts = *hosts, .ssh = words_of(asked->ssh)};
+      exit_code = run_with_restarts(asked->restarts, [&] { return over.hosts.empty() ? run_here(*options) : run_over_ssh(*options, over); });
       return;
     }
     fmt::print(stderr, "unisono run: {}\n", text);

@@ -20,7 +20,7 @@ inline int run_self(int ranks, const std::vector<std::string>& arguments, std::v
   options.command = {"/proc/self/exe"};
   options.command.insert(options.command.end(), arguments.begin(), arguments.end());
   options.command.push_back(as_rank_flag);
-  return run_command(options);
+  return run_here(options).status;
 }
 
 }  // namespace unisono::tools

@@ -1,0 +1,100 @@
+// See agent.hpp. What it does with the ranks is in launcher.cpp, as on one machine.
+#include "tools/run/agent.hpp"
+
+#include <fmt/format.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <random>
+#include <sstream>
+
+#include "base/descriptor.hpp"
+#include "transport/interfaces.hpp"
+#include "tools/run/launcher.hpp"
+#include "tools/run/orders.hpp"
+#include "trust/secret.hpp"
+
+namespace unisono::tools {
+namespace {
+
+// Of this machine, as the others find it: the one that ssh has come to, unless that is for this machine alone.
+Address address_here() {
+  const Environment environment = process_environment();
+  const auto found = environment.find("SSH_CONNECTION");  // "client port server port"
+  std::istringstream words(found == environment.end() ? "" : found->second);
+  std::string client, client_port, server;
+  words >> client >> client_port >> server;
+  const auto by_ssh = Address::parse_host(server.substr(0, server.find('%')));
+  if (by_ssh && !by_ssh->is_loopback() && !by_ssh->is_link_local()) return *by_ssh;
+  auto any = InterfacePattern::parse("");
+  if (!any.ok()) return Address::loopback(0);
+  auto chosen = choose_addresses(interfaces_here(), *any, {});
+  return chosen.ok() ? chosen->front() : Address::loopback(0);
+}
+
+// Below those that Linux hands out by itself, so that nobody takes it before rank 0 does but who asks for it by number.
+int free_port_at(const Address& address) {
+  std::random_device random;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const Address tried = address.with_port(20000 + static_cast<int>(random() % 10000));
+    const Descriptor socket(::socket(tried.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (socket && ::bind(socket.number(), tried.get(), tried.bytes()) == 0) return tried.port();
+  }
+  return 0;
+}
+
+// None where the launcher of the job has gone before it had anything to do for us.
+Result<std::optional<Sheet>> read_sheet() {
+  OrderReader reader;
+  while (true) {
+    // No more than an order: what comes after the sheet is the launcher's.
+    char byte = 0;
+    const ssize_t got = ::read(STDIN_FILENO, &byte, 1);
+    if (got == 0) return std::optional<Sheet>();
+    if (got < 0 && errno != EINTR) return Status(ErrorCode::internal, fmt::format("cannot read standard input: {}", strerror(errno)));
+    if (got > 0) reader.add({&byte, 1});
+    if (reader.is_lost()) return Sheet::parse("").status();
+    const std::optional<Order> order = reader.next();
+    if (!order) continue;
+    if (order->kind != OrderKind::sheet) return Sheet::parse("").status();
+    auto sheet = Sheet::parse(order->text);
+    return sheet.ok() ? Result(std::optional(*sheet)) : sheet.status();
+  }
+}
+
+void enter(const Sheet& sheet) {
+  if (sheet.folder.empty() || ::chdir(sheet.folder.c_str()) == 0) return;
+  fmt::print(stderr, "unisono run: host {} has no folder {} for this user ({}); its ranks start where ssh does, in the home directory\n", sheet.host, sheet.folder, strerror(errno));
+}
+
+}  // namespace
+
+int run_agent() {
+  const Address here = address_here();
+  const std::string ready = Answer{.version = UNISONO_VERSION, .address = here.host(), .port = free_port_at(here)}.line() + "\n";
+  if (::write(STDOUT_FILENO, ready.data(), ready.size()) != static_cast<ssize_t>(ready.size())) return 1;
+  auto sheet = read_sheet();
+  if (!sheet.ok()) {
+    fmt::print(stderr, "unisono run: {}\n", sheet.status().message());
+    return 1;
+  }
+  if (!*sheet) return 0;
+  enter(**sheet);
+  auto secret = Secret::parse((*sheet)->secret, "the launcher of the job", "are the versions of unisono the same on all hosts?");
+  auto descriptor = secret.ok() ? secret_descriptor(*secret) : secret.status();
+  if (!descriptor.ok()) {
+    fmt::print(stderr, "unisono run: {}\n", descriptor.status().message());
+    return 1;
+  }
+  explicit_bzero((*sheet)->secret.data(), (*sheet)->secret.size());
+  RunOptions options{.ranks = (*sheet)->ranks, .keep_going = (*sheet)->keep_going, .prefix = (*sheet)->prefix, .grace_s = (*sheet)->grace_s, .command = (*sheet)->command};
+  for (const auto& [name, value] : (*sheet)->environment) options.environment.push_back(name + "=" + value);
+  options.secret = descriptor->number();
+  options.sheet = std::move(**sheet);
+  return run_here(options).status;
+}
+
+}  // namespace unisono::tools
