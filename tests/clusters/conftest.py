@@ -2,11 +2,11 @@
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 import machines as machines_of_tests  # noqa: E402
+from openssh import Sshd  # noqa: E402
+from slurm import Slurm  # noqa: E402
+from waiting import wait_until  # noqa: E402
 
+OPEN_MPI_5 = ROOT / ".venv-clusters"
 BUILD = Path(os.environ.get("UNISONO_BUILD_DIRECTORY", ROOT / "build" / "release"))
 
 
@@ -83,22 +87,62 @@ def in_place_of_ssh(machines, tmp_path):
     return made
 
 
+@pytest.fixture
+def mpirun(machines, in_place_of_ssh):
+    def start(*line, **variables):
+        names = ["UNISONO_SECRET_FILE", *variables]
+        exported = [word for name in names for word in ("-x", name)]
+        return machines.start(0, "mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", in_place_of_ssh(), "--mca", "oob_tcp_if_include", "wire", "--mca", "btl_tcp_if_include", "wire",
+                              "--host", "one:2,two:2", *exported, *line, **variables)
+
+    return start
+
+
+@pytest.fixture
+def prterun(machines, in_place_of_ssh):
+    def start(launcher, *line):
+        agent = in_place_of_ssh(OPEN_MPI_5 / "bin")
+        return machines.start(0, OPEN_MPI_5 / "bin" / launcher, "--allow-run-as-root", "--prefix", OPEN_MPI_5, "--prtemca", "plm_ssh_agent", agent, "--prtemca", "prte_if_include", "wire",
+                              "--host", "one:2,two:2", "-x", "UNISONO_SECRET_FILE", "-x", "PMIX_OPEN_MPI_5", *line, PMIX_OPEN_MPI_5=str(OPEN_MPI_5))
+
+    return start
+
+
+@pytest.fixture
+def slurm(machines, open_folder):
+    made = Slurm(machines, open_folder / "slurm")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def sshd(machines, tmp_path):
+    made = Sshd(machines, tmp_path / "sshd")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def run(machines, sshd):
+    """Starts `unisono run` on machine one, with signals as a shell's foreground has them, and input from a pipe where there is one."""
+
+    def start(*line, input=None, **variables):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("UNISONO_")} | {"HOME": "/nonexistent"} | variables
+        command = machines.on(0, BUILD / "unisono", "run", "--ssh", " ".join(sshd.client()), *line)
+        process = subprocess.Popen(command, env=environment, stdin=input or subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        machines.started.append(process)
+        return process
+
+    return start
+
+
 NOTHING_LEFT_WITHIN_S = 5
 
 
 def running(program):
     """The process ids of a program of this folder that `waits`, on all machines."""
     return subprocess.run(["pgrep", "-f", f"^{program} waits"], capture_output=True, text=True).stdout.split()
-
-
-def wait_until(is_so, seconds):
-    """Whether it is so by then. Nobody announces what is looked at here, so it is looked at twenty times a second."""
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def begun(process, program):

@@ -2,7 +2,7 @@
 import shutil
 import subprocess
 
-from conftest import wait_until
+from waiting import wait_until
 
 PROGRAMS = ("ssh", "ssh-keygen")
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"

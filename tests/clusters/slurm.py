@@ -3,7 +3,7 @@ cluster's would: each has its folder. All have one slurm.conf, since a daemon sa
 import os
 import subprocess
 
-from conftest import wait_until
+from waiting import wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "scancel", "sinfo")
 STARTS_WITHIN_S = 30

@@ -11,17 +11,6 @@ from conftest import begun, nothing_is_left_of, said_by, sums
 pytestmark = pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not installed (Debian: openmpi-bin)")
 
 
-@pytest.fixture
-def mpirun(machines, in_place_of_ssh):
-    def start(*line, **variables):
-        names = ["UNISONO_SECRET_FILE", *variables]
-        exported = [word for name in names for word in ("-x", name)]
-        return machines.start(0, "mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", in_place_of_ssh(), "--mca", "oob_tcp_if_include", "wire", "--mca", "btl_tcp_if_include", "wire",
-                              "--host", "one:2,two:2", *exported, *line, **variables)
-
-    return start
-
-
 def test_ranks_meet_by_themselves(mpirun, programs):
     status, lines, errors = said_by(mpirun(programs["plain"], "alone"))
     assert (status, lines) == (0, sums("Unisono", 10)), errors

