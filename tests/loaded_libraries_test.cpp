@@ -40,7 +40,7 @@ TEST(PmixAbi, is_that_of_the_headers) { GTEST_SKIP() << "pmix.h is not here (Deb
 #ifdef UNISONO_MUNGE_HEADER
 TEST(MungeAbi, is_that_of_the_header) {
   namespace abi = munge_abi;
-  static_assert(abi::success == EMUNGE_SUCCESS && abi::replayed == EMUNGE_CRED_REPLAYED && abi::seconds_to_live == MUNGE_OPT_TTL && abi::only_for_user == MUNGE_OPT_UID_RESTRICTION);
+  static_assert(abi::success == EMUNGE_SUCCESS && abi::replayed == EMUNGE_CRED_REPLAYED && abi::seconds_to_live == MUNGE_OPT_TTL && abi::only_for_user == MUNGE_OPT_UID_RESTRICTION && abi::cipher == MUNGE_OPT_CIPHER_TYPE && abi::aes_128 == MUNGE_CIPHER_AES128);
   static_assert(sizeof(munge_err_t) == sizeof(abi::Code) && sizeof(munge_opt_t) == sizeof(abi::Option));
   using Encode = munge_err_t (*)(char**, munge_ctx_t, const void*, int);
   using Decode = munge_err_t (*)(const char*, munge_ctx_t, void**, int*, uid_t*, gid_t*);

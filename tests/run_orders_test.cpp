@@ -12,7 +12,7 @@ namespace {
 
 Sheet some_sheet() {
   return {.job = "17-ab", .host = "ada@two", .folder = "/home/ada", .secret = std::string(64, 'a'), .address = "10.0.0.1", .port = 21000, .first_rank = 2, .ranks = 2, .size = 4,
-          .keep_going = true, .prefix = false, .grace_s = 1.5, .environment = {{"EMPTY", ""}, {"TWO", "lines\nof = text"}}, .command = {"./program", "", "a b", "--x=y"}};
+          .keep_going = true, .prefix = false, .grace_s = 1.5, .environment = {{"EMPTY", ""}, {"TWO", "lines\nof = text"}}, .settings = {"A=b c"}, .command = {"./program", "", "a b", "--x=y"}};
 }
 
 TEST(Sheet, is_read_as_it_was_written) {
@@ -22,6 +22,7 @@ TEST(Sheet, is_read_as_it_was_written) {
   EXPECT_EQ(read->text(), sheet.text());
   EXPECT_EQ(read->environment, sheet.environment);
   EXPECT_EQ(read->command, sheet.command);
+  EXPECT_EQ(read->settings, sheet.settings);
   EXPECT_EQ(read->first_rank, 2);
   EXPECT_TRUE(read->keep_going);
   EXPECT_FALSE(read->prefix);
@@ -92,7 +93,7 @@ TEST(Answer, is_a_line_among_those_of_ranks) {
     ASSERT_TRUE(read) << answer.line();
     EXPECT_EQ(read->line(), answer.line());
   }
-  for (const std::string& line : {std::string(), std::string("[0] ready 1 2 3"), std::string("\1unisono/1 ready"), std::string("\1unisono/1 taken x"), std::string("\1unisono/1 failed 1 2 3"),
+  for (const std::string& line : {std::string(), std::string("[0] ready 1 2 3"), std::string("\1unisono/1 ready"), std::string("\1unisono/1 taken x"), std::string("\1unisono/1 failed 1 2 3"), std::string("\1unisono/1 taken -1"), std::string("\1unisono/1 failed -1 0"),
                                   std::string("\1unisono/2 taken 1")})
     EXPECT_FALSE(Answer::parse(line)) << line;
 }
@@ -107,13 +108,13 @@ std::string shown(const Result<std::vector<HostShare>>& hosts) {
 TEST(HostList, hosts_are_named_as_for_ssh) {
   EXPECT_EQ(shown(parse_hosts("one:4,two:2")), "one 4;two 2;");
   EXPECT_EQ(shown(parse_hosts("one")), "one 1;");
-  EXPECT_EQ(shown(parse_hosts("ada@10.0.0.1:3,[fd00::1]:2,fd00::2")), "ada@10.0.0.1 3;fd00::1 2;fd00::2 1;");
+  EXPECT_EQ(shown(parse_hosts("ada@10.0.0.1:3,[fd00::1]:2,fd00::2,ada@[fd00::3]:4")), "ada@10.0.0.1 3;fd00::1 2;fd00::2 1;ada@fd00::3 4;");
 }
 
 TEST(HostList, what_is_wrong_is_shown) {
   for (const auto& [text, words] : std::vector<std::pair<std::string, std::string>>{{"", "names no host"}, {"one,", "names no host"}, {"-oProxyCommand=x", "names no host"}, {"one two", "names no host"},
                                                                                    {"one:0", "at least one"}, {"one:-1", "at least one"}, {"one:x", "at least one"}, {"one:99999999999", "at least one"},
-                                                                                   {"one:1,one:2", "there twice"}, {":4", "names no host"}, {"$(id):1", "names no host"}, {"a:1000000,b:1000000", "more than"}})
+                                                                                   {"one:1,one:2", "there twice"}, {"one:1,ada@ONE:2", "there twice"}, {":4", "names no host"}, {"$(id):1", "names no host"}, {"a:1000000,b:1000000", "more than"}})
     EXPECT_NE(shown(parse_hosts(text)).find(words), std::string::npos) << text << ": " << shown(parse_hosts(text));
 }
 

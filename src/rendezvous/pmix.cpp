@@ -2,6 +2,7 @@
 #include "rendezvous/pmix.hpp"
 
 #include <fmt/format.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -25,6 +26,7 @@ namespace {
 namespace abi = pmix_abi;
 
 constexpr const char* library_name = "libpmix.so.2";
+constexpr int grace_s = 3;  // of a process whose launcher is gone
 
 // Those of the process, made by the first that asks for them, and never taken away: threads may still use them while the process exits.
 std::mutex& mutex_of_process() {
@@ -79,8 +81,14 @@ std::optional<int64_t> number_in(const abi::Value& value) {
 
 // Launchers end the processes that they started when they end themselves, and one that was killed cannot. Called by PMIx's thread.
 constexpr abi::OnEvent end_without_launcher = [](size_t, abi::Code, const abi::Process*, abi::Info*, size_t, abi::Info*, size_t, abi::EventIsOver is_over, void* data) {
-  Log("warning", -1).write(LogLevel::error, fmt::format("the launcher that started process {} is gone; the process ends (SIGTERM)", getpid()));
+  Log("warning", -1).write(LogLevel::error, fmt::format("the launcher that started process {} is gone; the process ends (SIGTERM, and SIGKILL {} s later)", getpid(), grace_s));
   if (is_over) is_over(abi::event_is_dealt_with, nullptr, 0, nullptr, nullptr, data);
+  sigevent by_kill = {};
+  by_kill.sigev_notify = SIGEV_SIGNAL;
+  by_kill.sigev_signo = SIGKILL;
+  timer_t timer = {};
+  const itimerspec once = {.it_interval = {}, .it_value = {.tv_sec = grace_s, .tv_nsec = 0}};
+  if (timer_create(CLOCK_MONOTONIC, &by_kill, &timer) == 0) timer_settime(timer, 0, &once, nullptr);
   kill(getpid(), SIGTERM);
 };
 void is_registered(abi::Code, size_t, void*) {}

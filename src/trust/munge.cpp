@@ -65,6 +65,7 @@ Result<std::string> seal(const Secret& secret, int seconds) {
   if (!context) return out_of_memory();
   abi::Code code = library->set(context.get(), abi::only_for_user, geteuid());
   if (code == abi::success) code = library->set(context.get(), abi::seconds_to_live, seconds);
+  if (code == abi::success) code = library->set(context.get(), abi::cipher, abi::aes_128);  // whatever the daemon does by default
   SecretText text;
   const size_t count = write_digits(secret.bytes(), text);
   char* credential = nullptr;

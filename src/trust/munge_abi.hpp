@@ -10,7 +10,8 @@ using Code = int;
 inline constexpr Code success = 0, replayed = 17;
 
 using Option = int;
-inline constexpr Option seconds_to_live = 4, only_for_user = 9;
+inline constexpr Option cipher = 0, seconds_to_live = 4, only_for_user = 9;
+inline constexpr int aes_128 = 4;
 
 struct Context;
 using MakeContext = Context* (*)();

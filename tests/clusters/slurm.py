@@ -34,6 +34,14 @@ PartitionName=all Nodes=one,two Default=YES MaxTime=INFINITE State=UP
 """
 
 
+def network_of(pid):
+    """Of a process that may just end."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net")
+    except OSError:
+        return None
+
+
 class Slurm:
     def __init__(self, machines, folder):
         self.machines, self.folder, self.daemons = machines, folder, []
@@ -85,8 +93,8 @@ class Slurm:
     def step_daemons(self, machine):
         """Of the job that runs: what started its ranks there."""
         listed = subprocess.run(["pgrep", "-x", "slurmstepd"], capture_output=True, text=True).stdout.split()
-        of_machine = os.readlink(f"/proc/{self.machines.holders[machine].pid}/ns/net")
-        return [int(pid) for pid in listed if os.readlink(f"/proc/{pid}/ns/net") == of_machine]
+        of_machine = network_of(self.machines.holders[machine].pid)
+        return [int(pid) for pid in listed if network_of(pid) == of_machine]
 
     def close(self):
         if len(self.daemons) == 5:

@@ -14,7 +14,7 @@
 namespace unisono::munge_abi {
 struct Context {
   uid_t only_for = static_cast<uid_t>(-1);
-  int seconds = 0;
+  int seconds = 0, cipher = 0;
   std::string fault;
 };
 }  // namespace unisono::munge_abi
@@ -49,13 +49,15 @@ const char* munge_ctx_strerror(abi::Context* context) { return context->fault.em
 const char* munge_strerror(abi::Code code) { return code == abi::success ? "Success" : "Error"; }
 
 abi::Code munge_ctx_set(abi::Context* context, abi::Option option, int value) {
-  (option == abi::only_for_user ? reinterpret_cast<int&>(context->only_for) : context->seconds) = value;
+  if (option == abi::only_for_user) context->only_for = static_cast<uid_t>(value);
+  if (option == abi::seconds_to_live) context->seconds = value;
+  if (option == abi::cipher) context->cipher = value;
   return abi::success;
 }
 
 abi::Code munge_encode(char** credential, abi::Context* context, const void* payload, int byte_count) {
   if (is_told("no-daemon")) return fail(context, no_socket, "nobody is at the socket");
-  if (context->only_for != geteuid() || context->seconds < 60) return fail(context, not_for_you, "for nobody, or for too short a time");
+  if (context->only_for != geteuid() || context->seconds < 60 || context->cipher != abi::aes_128) return fail(context, not_for_you, "for nobody, or for too short a time");
   std::string text = begins + std::to_string(context->only_for) + ":";
   for (int index = 0; index < byte_count; ++index) {
     char digits[3];

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 #include <string.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -47,17 +49,15 @@ int free_port_at(const Address& address) {
 }
 
 // None where the launcher of the job has gone before it had anything to do for us.
-Result<std::optional<Sheet>> read_sheet() {
-  OrderReader reader;
+Result<std::optional<Sheet>> read_sheet(OrderReader& reader) {
   while (true) {
-    // No more than an order: what comes after the sheet is the launcher's.
-    char byte = 0;
-    const ssize_t got = ::read(STDIN_FILENO, &byte, 1);
+    char bytes[16 * 1024];
+    const ssize_t got = ::read(STDIN_FILENO, bytes, sizeof bytes);
     if (got == 0) return std::optional<Sheet>();
     if (got < 0 && errno != EINTR) return Status(ErrorCode::internal, fmt::format("cannot read standard input: {}", strerror(errno)));
-    if (got > 0) reader.add({&byte, 1});
-    if (reader.is_lost()) return Sheet::parse("").status();
+    if (got > 0) reader.add({bytes, static_cast<size_t>(got)});
     const std::optional<Order> order = reader.next();
+    if (reader.is_lost()) return Sheet::parse("").status();
     if (!order) continue;
     if (order->kind != OrderKind::sheet) return Sheet::parse("").status();
     auto sheet = Sheet::parse(order->text);
@@ -73,10 +73,14 @@ void enter(const Sheet& sheet) {
 }  // namespace
 
 int run_agent() {
+  ::prctl(PR_SET_DUMPABLE, 0);  // the job's secret passes through
   const Address here = address_here();
-  const std::string ready = Answer{.version = UNISONO_VERSION, .address = here.host(), .port = free_port_at(here)}.line() + "\n";
+  // The shell that has started us may have written something without an end.
+  const Answer answer{.version = UNISONO_VERSION, .address = here.host(), .port = free_port_at(here)};
+  const std::string ready = fmt::format("\n{}\n", answer.line());
   if (::write(STDOUT_FILENO, ready.data(), ready.size()) != static_cast<ssize_t>(ready.size())) return 1;
-  auto sheet = read_sheet();
+  OrderReader orders;
+  auto sheet = read_sheet(orders);
   if (!sheet.ok()) {
     fmt::print(stderr, "unisono run: {}\n", sheet.status().message());
     return 1;
@@ -91,7 +95,9 @@ int run_agent() {
   }
   explicit_bzero((*sheet)->secret.data(), (*sheet)->secret.size());
   RunOptions options{.ranks = (*sheet)->ranks, .keep_going = (*sheet)->keep_going, .prefix = (*sheet)->prefix, .grace_s = (*sheet)->grace_s, .command = (*sheet)->command};
-  for (const auto& [name, value] : (*sheet)->environment) options.environment.push_back(name + "=" + value);
+  options.environment = (*sheet)->settings;
+  if (const auto path = (*sheet)->environment.find("PATH"); path != (*sheet)->environment.end()) ::setenv("PATH", path->second.c_str(), 1);  // by which the program is found
+  options.orders = std::move(orders);
   options.secret = descriptor->number();
   options.sheet = std::move(**sheet);
   return run_here(options).status;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -30,7 +31,8 @@ bool is_name(std::string_view name) {
 
 Result<HostShare> share_of(std::string_view where, std::string_view word, std::string_view name, std::string_view count) {
   HostShare share{std::string(name), 1};
-  if (name.starts_with('[') && name.ends_with(']')) share.name = name.substr(1, name.size() - 2);
+  if (const size_t bracket = name.find('['); name.ends_with(']') && (bracket == 0 || (bracket != name.npos && name[bracket - 1] == '@')))
+    share.name = fmt::format("{}{}", name.substr(0, bracket), name.substr(bracket + 1, name.size() - bracket - 2));
   if (!is_name(share.name)) return wrong(where, word, "names no host; write them as in one:4,two:4");
   const auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), share.ranks);
   if (error != std::errc() || end != count.data() + count.size() || share.ranks < 1 || share.ranks > most_ranks)
@@ -46,14 +48,30 @@ Result<HostShare> parse_word(std::string_view where, std::string_view word) {
   return has_count ? share_of(where, word, word.substr(0, colon), word.substr(colon + 1)) : share_of(where, word, word, "1");
 }
 
+// Names are the same in small letters and capitals, whoever the user is.
+std::string machine_of(std::string_view name) {
+  std::string machine(name.substr(name.find('@') == name.npos ? 0 : name.rfind('@') + 1));
+  std::ranges::transform(machine, machine.begin(), [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return machine;
+}
+
 Status add(std::vector<HostShare>& hosts, std::string_view where, Result<HostShare> share) {
   if (!share.ok()) return share.status();
-  if (std::ranges::find(hosts, share->name, &HostShare::name) != hosts.end()) return wrong(where, share->name, "is there twice; give the host all its ranks at once");
+  const std::string machine = machine_of(share->name);
+  if (std::ranges::any_of(hosts, [&](const HostShare& host) { return machine_of(host.name) == machine; })) return wrong(where, share->name, "is there twice; give the host all its ranks at once");
   hosts.push_back(std::move(*share));
   return ranks_of(hosts) > most_ranks ? wrong(where, hosts.back().name, fmt::format("makes it more than {} ranks", most_ranks)) : Status::success();
 }
 
 }  // namespace
+
+std::string for_a_shell(std::string_view text) {
+  const auto is_plain = [](unsigned char letter) { return std::isalnum(letter) || strchr("-_./=:,@%+", letter); };
+  if (!text.empty() && std::ranges::all_of(text, is_plain)) return std::string(text);
+  std::string all = "'";
+  for (const char letter : text) all += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return all + "'";
+}
 
 int ranks_of(const std::vector<HostShare>& hosts) {
   int64_t ranks = 0;

@@ -23,6 +23,9 @@ Result<std::vector<HostShare>> parse_hosts(std::string_view text);
 Result<std::vector<HostShare>> parse_hostfile(std::string_view text, const std::string& path);
 Result<std::vector<HostShare>> read_hostfile(const std::string& path);
 
+// In single quotes, where a shell would see more in it than letters.
+std::string for_a_shell(std::string_view text);
+
 int ranks_of(const std::vector<HostShare>& hosts);
 
 }  // namespace unisono::tools

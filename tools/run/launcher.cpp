@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -49,6 +48,7 @@ class Launcher {
   int wait_ms() const;
 
   void read_orders();
+  void follow_orders();
   void follow(const Order& order);
   void take_signal(int signal);
   void signal_groups(int signal);
@@ -71,7 +71,7 @@ class Launcher {
   const RunOptions& options_;
   std::unique_ptr<Signals> signals_;
   Input input_;
-  OrderReader orders_;
+  OrderReader orders_ = options_.orders;
   bool has_orders_ = options_.sheet.has_value();  // from the launcher of the whole job, which still lives
   Descriptor secret_;  // what ranks read the job secret from, unless they find it by themselves
   Sink out_{STDOUT_FILENO}, err_{STDERR_FILENO};
@@ -89,16 +89,7 @@ class Launcher {
 
   Poller poller_;
   std::vector<Rank*> exited_;  // in this turn
-
-  static bool are_same_file(int left, int right);
 };
-
-bool Launcher::are_same_file(int left, int right) {
-  struct stat first {
-  }, second{};
-  if (::fstat(left, &first) != 0 || ::fstat(right, &second) != 0) return false;
-  return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
-}
 
 JobEnding Launcher::run() {
   if (Status opened = open(); !opened.ok()) {
@@ -110,6 +101,7 @@ JobEnding Launcher::run() {
     ranks_.clear();
     return finish(refused);
   }
+  follow_orders();  // those that came with the sheet
   while (!ranks_are_over()) turn();
   if (std::string text = failures_.later(); !text.empty()) say(text);
   return finish(status());
@@ -118,7 +110,7 @@ JobEnding Launcher::run() {
 // The last lines may still wait for a slow reader; a signal cuts that short.
 JobEnding Launcher::finish(int status) {
   while (!is_written() && !gave_up_) turn();
-  return {.status = gave_up_ ? 128 + forwarded_ : status, .failed_rank = failures_.has_any() ? failures_.first()->rank : -1, .was_interrupted = forwarded_ != 0};
+  return {.status = gave_up_ ? 128 + forwarded_ : status, .failed_rank = failures_.has_any() ? failures_.first()->rank : -1, .was_interrupted = forwarded_ != 0 || out_.is_broken() || err_.is_broken()};
 }
 
 int Launcher::status() const {
@@ -164,7 +156,10 @@ int Launcher::start_rank(int local, const Job& job) {
     place.address = options_.sheet->address;
   }
   const int number = place.rank;
-  Environment environment = rank_environment(process_environment(), job, place);
+  Environment started_in = process_environment();
+  if (options_.sheet)
+    for (const auto& [name, value] : options_.sheet->environment) started_in[name] = value;
+  Environment environment = rank_environment(started_in, job, place);
   for (const std::string& setting : options_.environment) {
     const size_t equals = setting.find('=');
     environment[setting.substr(0, equals)] = setting.substr(equals + 1);
@@ -183,6 +178,7 @@ int Launcher::start_rank(int local, const Job& job) {
   const int exec_error = started->exec_error;
   const std::string prefix = options_.prefix ? fmt::format("[{}] ", number) : "";
   ranks_.emplace_back(number, std::move(*started), prefix, out_, errors_);
+  if (options_.sheet) ranks_.back().output.mark_lines_that_begin_with(Answer::mark);
   if (exec_error == 0) return 0;
   say(cannot_start(options_.command.front(), exec_error) + (options_.sheet ? fmt::format(" (on host {})", options_.sheet->host) : ""));
   return exec_error == ENOENT ? 127 : 126;
@@ -222,13 +218,17 @@ void Launcher::read_orders() {
   char bytes[64 * 1024];
   const ssize_t got = ::read(STDIN_FILENO, bytes, sizeof bytes);
   if (got > 0) orders_.add({bytes, static_cast<size_t>(got)});
-  while (std::optional<Order> order = orders_.next()) follow(*order);
-  const bool is_over = got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN);
-  if (!is_over && !orders_.is_lost()) return;
+  follow_orders();
+  const bool has_ended = got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN);
+  if (!has_ended && !orders_.is_lost()) return;
   has_orders_ = false;
   gave_up_ = true;  // nobody reads what is still to be written
   if (phase_ == Phase::running) end_all();
   grace_ = std::min(grace_, Deadline::in_seconds(grace_without_job_s), [](const Deadline& left, const Deadline& right) { return left.at_ns < right.at_ns; });
+}
+
+void Launcher::follow_orders() {
+  while (std::optional<Order> order = orders_.next()) follow(*order);
 }
 
 void Launcher::follow(const Order& order) {
@@ -338,26 +338,23 @@ void Launcher::note_failure(Rank& rank) {
   if (!options_.keep_going && phase_ == Phase::running) end_all();
 }
 
-// A closed standard descriptor would be given to the next pipe we open.
+}  // namespace
+
 void open_standard_descriptors() {
   for (int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(number, F_GETFD) < 0) CHECK(::open("/dev/null", O_RDWR) == number);
 }
 
-Status check_limits(int ranks) {
-  const rlim_t needed = 3 * static_cast<rlim_t>(ranks) + 32;
+Status check_descriptors(int needed, const std::string& what) {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
-  if (needed <= limit.rlim_cur) return Status::success();
-  return {ErrorCode::resource, fmt::format("{} ranks need {} open files, the limit is {}; raise it with: ulimit -n {}",
-                                           ranks, needed, limit.rlim_cur, needed)};
+  if (static_cast<rlim_t>(needed) <= limit.rlim_cur) return Status::success();
+  return {ErrorCode::resource, fmt::format("{} need {} open files, the limit is {}; raise it with: ulimit -n {}", what, needed, limit.rlim_cur, needed)};
 }
-
-}  // namespace
 
 JobEnding run_here(const RunOptions& options) {
   open_standard_descriptors();
-  if (Status limits = check_limits(options.ranks); !limits.ok()) {
+  if (Status limits = check_descriptors(3 * options.ranks + 32, fmt::format("{} ranks", options.ranks)); !limits.ok()) {
     fmt::print(stderr, "unisono run: {}\n", limits.message());
     return {.status = 1};
   }

@@ -49,6 +49,7 @@ std::string Sheet::text() const {
   add("prefix", prefix ? 1 : 0);
   add("grace_ms", static_cast<int64_t>(grace_s * 1000));
   for (const auto& [name, value] : environment) add("env", fmt::format("{}={}", name, value));
+  for (const std::string& setting : settings) add("set", setting);
   for (const std::string& word : command) add("word", word);
   return all;
 }
@@ -83,6 +84,7 @@ Result<Sheet> Sheet::parse(std::string_view text) {
          is_right &= equals != value.npos && equals > 0;
          if (is_right) sheet.environment[std::string(value.substr(0, equals))] = value.substr(equals + 1);
        }},
+      {"set", [&](std::string_view value) { sheet.settings.emplace_back(value); }},
       {"word", [&](std::string_view value) { sheet.command.emplace_back(value); }}};
   while (!text.empty() && is_right) {
     const size_t end = text.find('\0'), equals = text.find('=');
@@ -127,7 +129,8 @@ std::optional<Answer> Answer::parse(std::string_view line) {
   } else {
     return std::nullopt;
   }
-  if (!words || words >> more) return std::nullopt;
+  const bool is_possible = answer.taken_bytes >= 0 && answer.rank >= 0 && answer.status >= 0 && answer.port >= 0;
+  if (!words || words >> more || !is_possible) return std::nullopt;
   return answer;
 }
 

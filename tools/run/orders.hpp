@@ -45,15 +45,18 @@ struct Sheet {
   int first_rank = 0, ranks = 0, size = 0;
   bool keep_going = false, prefix = true;
   double grace_s = 5;
-  Environment environment = {};
+  Environment environment = {};            // of whoever has started the job
+  std::vector<std::string> settings = {};  // NAME=VALUE, which go before all others
   std::vector<std::string> command = {};
 
   std::string text() const;
   static Result<Sheet> parse(std::string_view text);
 };
 
-// Lines from the launcher of a host, among those of its ranks. Theirs begin with something else.
+// Lines from the launcher of a host, among those of its ranks: what a rank writes that could be taken for one is marked.
 struct Answer {
+  static constexpr char mark = '\1';
+
   enum class Kind { ready, taken, failed };
   Kind kind = Kind::ready;
   std::string version = {}, address = {};  // ready: whose launcher waits for its sheet, and what could be rank 0's address and port there

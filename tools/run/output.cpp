@@ -48,6 +48,13 @@ void Sink::write_some() {
   }
 }
 
+bool are_same_file(int left, int right) {
+  struct stat first {
+  }, second{};
+  if (::fstat(left, &first) != 0 || ::fstat(right, &second) != 0) return false;
+  return first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
 void LastLines::add(std::string_view line) {
   lines_.emplace_back(line.substr(0, longest_kept_bytes));
   if (lines_.size() > lines_kept) lines_.pop_front();
@@ -94,6 +101,7 @@ void RankStream::add(std::string_view bytes) {
 void RankStream::pass_on(std::string_view line) {
   if (way_.takes_line && way_.takes_line(line)) return;
   way_.last_lines.add(line);
+  if (mark_ && way_.prefix.empty() && line.starts_with(*mark_)) way_.sink.append({&*mark_, 1});
   way_.sink.append(way_.prefix);
   way_.sink.append(line);
   way_.sink.append("\n");

@@ -4,12 +4,15 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/descriptor.hpp"
 
 namespace unisono::tools {
+
+bool are_same_file(int left, int right);  // two descriptors: then lines for both go one way, so that they do not mix
 
 // One of the launcher's own outputs. Text waits here until the reader takes it, so a slow reader never stops us from
 // seeing signals; when much is waiting, nobody should add more.
@@ -54,6 +57,7 @@ class RankStream {
   };
   RankStream(Descriptor source, Way way) : source_(std::move(source)), way_(std::move(way)) {}
 
+  void mark_lines_that_begin_with(char mark) { mark_ = mark; }  // by that once more
   bool is_open() const { return static_cast<bool>(source_); }
   bool is_wanted() const { return is_open() && !way_.sink.is_full(); }
   int descriptor() const { return source_.number(); }
@@ -69,6 +73,7 @@ class RankStream {
   Descriptor source_;
   Way way_;
   std::string unfinished_;
+  std::optional<char> mark_;
 };
 
 }  // namespace unisono::tools

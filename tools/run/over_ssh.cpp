@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,7 +36,7 @@ constexpr std::string_view stay_here[] = {"SSH_", "XDG_", "DBUS_", "SUDO_", "SYS
 Environment environment_of_job() {
   Environment environment = process_environment();
   for (std::string_view name : stays_here) environment.erase(std::string(name));
-  std::erase_if(environment, [](const auto& entry) { return std::ranges::any_of(stay_here, [&](std::string_view begin) { return entry.first.starts_with(begin); }); });
+  std::erase_if(environment, [](const auto& entry) { return entry.first.empty() || std::ranges::any_of(stay_here, [&](std::string_view begin) { return entry.first.starts_with(begin); }); });
   return environment;
 }
 
@@ -60,11 +61,12 @@ class JobOverSsh {
   void end_job();
   void kill_all();
   void note_end(RemoteHost& host);
+  void give_up(RemoteHost& host);
   void note_failure(int rank, int status);
   void read_input();
   void tell_who_is_awaited();
 
-  void say(std::string_view text) { err_.append(fmt::format("unisono run: {}\n", text)); }
+  void say(std::string_view text) { errors_.append(fmt::format("unisono run: {}\n", text)); }
   bool is_over() const { return std::ranges::all_of(hosts_, &RemoteHost::is_over) && (has_failed() || static_cast<size_t>(begun_) == over_.hosts.size()); }
   bool has_failed() const { return ending_.status != 0; }
 
@@ -72,6 +74,7 @@ class JobOverSsh {
   const SshOptions& over_;
   std::unique_ptr<Signals> signals_;
   Sink out_{STDOUT_FILENO}, err_{STDERR_FILENO};
+  Sink& errors_ = are_same_file(STDOUT_FILENO, STDERR_FILENO) ? out_ : err_;
   std::deque<RemoteHost> hosts_;
   std::string secret_;  // overwritten when it goes
   Job job_ = new_job();
@@ -79,6 +82,7 @@ class JobOverSsh {
   bool is_started_ = false, has_input_ = true, is_ending_ = false;
   int64_t unread_bytes_ = 0;
   int interrupts_ = 0, signal_ = 0;
+  bool gave_up_ = false;  // the user has, and nobody reads what is still to be written
   Deadline grace_, tells_at_ = Deadline::in_seconds(tells_after_s);
   JobEnding ending_;
   Poller poller_;
@@ -90,13 +94,16 @@ JobEnding JobOverSsh::run() {
     ending_.status = 1;
   }
   while (!is_over()) turn();
-  while (!(out_.is_empty() && err_.is_empty()) && interrupts_ < 2) turn();
-  ending_.was_interrupted = signal_ != 0;
+  while (!(out_.is_empty() && err_.is_empty()) && !gave_up_) turn();
+  ending_.was_interrupted = signal_ != 0 || out_.is_broken() || err_.is_broken();
   explicit_bzero(secret_.data(), secret_.size());
   return ending_;
 }
 
 Status JobOverSsh::open() {
+  ::prctl(PR_SET_DUMPABLE, 0);  // the secret is in memory here until all have it
+  const size_t hosts = over_.hosts.size();
+  RETURN_IF_ERROR(check_descriptors(4 * static_cast<int>(hosts) + 32, fmt::format("{} hosts", hosts)));
   auto signals = Signals::open();
   RETURN_IF_ERROR(signals.status());
   signals_ = std::move(*signals);
@@ -113,7 +120,7 @@ void JobOverSsh::reach_more() {
   while (!has_failed() && !is_ending_ && static_cast<size_t>(begun_) < over_.hosts.size() && being_reached() < most_at_once) {
     const HostShare& share = over_.hosts[static_cast<size_t>(begun_)];
     const int first_rank = hosts_.empty() ? 0 : hosts_.back().first_rank() + hosts_.back().share().ranks;
-    RemoteHost& host = hosts_.emplace_back(share, first_rank, out_, err_);
+    RemoteHost& host = hosts_.emplace_back(share, first_rank, out_, errors_);
     ++begun_;
     host.on_answer([this, &host](const Answer& answer) { take_answer(host, answer); });
     if (Status begun = host.begin(over_.ssh, *signals_); !begun.ok()) {
@@ -124,10 +131,11 @@ void JobOverSsh::reach_more() {
 }
 
 void JobOverSsh::watch(RemoteHost& host) {
+  if (host.is_over()) return;
   for (RankStream* stream : {&host.output(), &host.error()})
     if (stream->is_wanted()) poller_.watch(stream->descriptor(), POLLIN, [stream] { stream->read_some(); });
   if (host.has_orders_waiting()) poller_.watch(host.orders_descriptor(), POLLOUT, [&host] { host.write_some(); });
-  if (!host.is_over()) poller_.watch(host.process_descriptor(), POLLIN, [this, &host] { note_end(host); });
+  poller_.watch(host.process_descriptor(), POLLIN, [this, &host] { note_end(host); });
 }
 
 // A terminal is read only by whoever is in its foreground.
@@ -150,7 +158,15 @@ void JobOverSsh::turn() {
     if (!sink->is_empty()) poller_.watch(sink->descriptor(), POLLOUT, [sink] { sink->write_some(); });
   poller_.wait(wait_ms());
   if (!is_started_ && !has_failed() && tells_at_.passed()) tell_who_is_awaited();
+  for (RemoteHost& host : hosts_)
+    if (host.is_late()) give_up(host);
   if (grace_.passed()) kill_all();
+}
+
+void JobOverSsh::give_up(RemoteHost& host) {
+  if (!has_failed()) say(fmt::format("host {} does not answer; does `{} {} true` end at once, and without a question?", host.share().name, fmt::join(over_.ssh, " "), host.share().name));
+  host.kill();
+  note_failure(-1, ssh_failed);
 }
 
 int JobOverSsh::wait_ms() const {
@@ -191,7 +207,7 @@ Sheet JobOverSsh::sheet_for(const RemoteHost& host) const {
   sheet.prefix = options_.prefix;
   sheet.grace_s = options_.grace_s;
   sheet.environment = environment_of_job();
-  for (const std::string& setting : options_.environment) sheet.environment[setting.substr(0, setting.find('='))] = setting.substr(setting.find('=') + 1);
+  sheet.settings = options_.environment;
   sheet.command = options_.command;
   return sheet;
 }
@@ -205,17 +221,17 @@ void JobOverSsh::tell_all(const Order& order) {
   for (RemoteHost& host : hosts_) host.tell(order);
 }
 
-// Those who have not got their sheet end when their input does.
 void JobOverSsh::end_job() {
   if (is_ending_) return;
   is_ending_ = true;
+  if (!is_started_) return kill_all();
   grace_ = Deadline::in_seconds(options_.grace_s + grace_of_hosts_s);
-  if (is_started_) return tell_all({OrderKind::end, ""});
-  for (RemoteHost& host : hosts_) host.close_orders();
+  tell_all({OrderKind::end, ""});
 }
 
 void JobOverSsh::kill_all() {
   grace_ = {};
+  gave_up_ |= signal_ != 0;
   for (RemoteHost& host : hosts_) host.kill();
 }
 
@@ -223,13 +239,15 @@ void JobOverSsh::take_signal(int signal) {
   if (Signals::ends_a_program(signal)) {
     signal_ = signal;
     if (signal == SIGINT) ++interrupts_;
-    if (!is_started_ || interrupts_ > 2) {
+    if (!is_started_ || std::ranges::all_of(hosts_, &RemoteHost::is_over)) {
       ending_.status = 128 + signal;
-      end_job();
+      is_ending_ = true;
       return kill_all();
     }
+    // A second Ctrl-C kills, also where the way to a host is gone; and what nobody reads holds up no end.
+    if (interrupts_ > 1 || out_.is_full() || err_.is_full()) grace_ = Deadline::in_seconds(grace_of_hosts_s);
   }
-  tell_all({OrderKind::signal, std::string(1, static_cast<char>(signal))});
+  if (is_started_) tell_all({OrderKind::signal, std::string(1, static_cast<char>(signal))});
   if (signal == SIGTSTP) ::raise(SIGSTOP);  // SIGCONT wakes us, and is passed on
 }
 
@@ -245,7 +263,7 @@ void JobOverSsh::note_end(RemoteHost& host) {
   const Ending ending = host.note_end();
   const bool is_ours = is_ending_ || signal_ != 0;
   if (ending.is_success() && (is_started_ || is_ours)) return;
-  const bool is_told = host.is_ready() && is_started_ && ending.signal == 0 && ending.exit_status != ssh_failed;
+  const bool is_told = host.is_ready() && is_started_ && ending.signal == 0 && (ending.exit_status != ssh_failed || host.has_told_failure());
   if (!is_told && !is_ours) {
     const std::string ranks = host.share().ranks == 1 ? fmt::format("rank {}", host.first_rank()) : fmt::format("ranks {} to {}", host.first_rank(), host.first_rank() + host.share().ranks - 1);
     say(is_started_ ? fmt::format("host {} ({}) is lost: {} {}", host.share().name, ranks, over_.ssh.front(), ending.how())

@@ -15,6 +15,7 @@ struct SshOptions {
   std::vector<std::string> ssh = {"ssh"};  // the client and options of the user's
 };
 
+// Returns when all ranks have ended.
 JobEnding run_over_ssh(const RunOptions& options, const SshOptions& over);
 
 }  // namespace unisono::tools

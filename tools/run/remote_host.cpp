@@ -17,12 +17,7 @@
 namespace unisono::tools {
 namespace {
 
-// For the user's shell on the host, whichever that is: in single quotes nothing means anything to any of them.
-std::string for_a_shell(std::string_view text) {
-  std::string all = "'";
-  for (const char letter : text) all += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  return all + "'";
-}
+constexpr double answers_within_s = 60;
 
 // The same file as here, where the hosts share it; otherwise what the host has in PATH.
 std::string remote_command() {
@@ -49,21 +44,34 @@ Status RemoteHost::begin(const std::vector<std::string>& ssh, const Signals& sig
   orders_ = Descriptor(ends[1]);
   ::fcntl(orders_.number(), F_SETFL, O_NONBLOCK);
   std::vector<std::string> command = ssh;
-  for (const char* option : {"-T", "-x", "-oBatchMode=yes", "-oConnectTimeout=15", "-oServerAliveInterval=3", "-oServerAliveCountMax=3", "--"}) command.emplace_back(option);
+  for (const char* option : {"-T", "-x", "-oBatchMode=yes", "-oConnectTimeout=15", "-oServerAliveInterval=1", "-oServerAliveCountMax=4", "-oRemoteCommand=none", "--"}) command.emplace_back(option);
   command.push_back(share_.name);
   command.push_back(remote_command());
   auto started = start({.command = command, .environment = process_environment(), .input = read_end.number()}, signals);
   if (!started.ok()) return {started.status().code(), fmt::format("cannot reach host {}: {}", share_.name, started.status().message())};
   process_ = std::move(*started);
-  output_.emplace(std::move(process_.output), RankStream::Way{"", out_, last_lines_, [this](std::string_view line) {
-                                                                const std::optional<Answer> answer = Answer::parse(line);
-                                                                if (answer && answer->kind == Answer::Kind::ready) place_ = answer;
-                                                                if (answer) heard_(*answer);
-                                                                return answer.has_value();
-                                                              }});
+  ready_by_ = Deadline::in_seconds(answers_within_s);
+  output_.emplace(std::move(process_.output), RankStream::Way{"", out_, last_lines_, [this](std::string_view line) { return take_line(line); }});
   error_.emplace(std::move(process_.error), RankStream::Way{"", err_, last_lines_, {}});
   if (process_.exec_error == 0) return Status::success();
   return {ErrorCode::argument, cannot_start(ssh.front(), process_.exec_error)};
+}
+
+// Before its launcher has answered, what comes is from the user's shell there.
+bool RemoteHost::take_line(std::string_view line) {
+  if (line.starts_with(std::string{Answer::mark, Answer::mark})) {
+    out_.append(line.substr(1));
+    out_.append("\n");
+    return true;
+  }
+  const std::optional<Answer> answer = Answer::parse(line);
+  if (!answer && !is_ready() && !line.empty()) err_.append(fmt::format("{}: {}\n", share_.name, line));
+  if (!answer) return !is_ready();
+  const bool is_again = answer->kind == Answer::Kind::ready && is_ready();
+  if (answer->kind == Answer::Kind::ready) place_ = answer;
+  has_told_failure_ |= answer->kind == Answer::Kind::failed;
+  if (!is_again) heard_(*answer);
+  return true;
 }
 
 void RemoteHost::tell(const Order& order) {

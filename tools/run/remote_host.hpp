@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "tools/run/host_list.hpp"
 #include "tools/run/orders.hpp"
 #include "tools/run/output.hpp"
@@ -26,6 +27,8 @@ class RemoteHost {
   // Starts ssh. ArgumentError: there is no such client.
   Status begin(const std::vector<std::string>& ssh, const Signals& signals);
   bool is_ready() const { return place_.has_value(); }           // its launcher has said so
+  bool is_late() const { return !is_ready() && !is_over() && ready_by_.passed(); }
+  bool has_told_failure() const { return has_told_failure_; }
   const Answer& place() const { return *place_; }
   bool is_over() const { return process_.pid == 0 || (ending_ && !output_->is_open() && !error_->is_open()); }
 
@@ -43,6 +46,7 @@ class RemoteHost {
 
  private:
   void forget();
+  bool take_line(std::string_view line);
 
   const HostShare share_;
   const int first_rank_;
@@ -52,7 +56,9 @@ class RemoteHost {
   Descriptor orders_;   // its standard input
   std::string unsent_;
   size_t sent_ = 0;     // of that
-  LastLines last_lines_;
+  LastLines last_lines_;  // nobody reads them
+  Deadline ready_by_;
+  bool has_told_failure_ = false;
   std::optional<RankStream> output_, error_;
   std::optional<Answer> place_;
   std::optional<Ending> ending_;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <memory>
 #include <sstream>
@@ -32,8 +33,12 @@ constexpr const char* explanation =
     "\n"
     "With --hosts the ranks run on several machines, in the order of the list, each reached by ssh,\n"
     "which must need no password (ssh-copy-id), and must find unisono: at the same path as here, or\n"
-    "in PATH. The folder, the environment and a secret made for this job go along. A host that\n"
+    "in PATH. The folder, a secret made for this job and the environment go along, but for what\n"
+    "belongs to this machine and session (HOME, TMPDIR, DISPLAY, SSH_… and the like). A host that\n"
     "cannot be reached is told before anything starts; one that is lost ends the job.\n"
+    "\n"
+    "With --restarts 3 a job whose rank has failed is started anew, three times at most; rank 0 then\n"
+    "reads what is left of standard input.\n"
     "\n"
     "With --pretend-hosts the ranks treat each other as if they were on several machines: 2,2 is two\n"
     "ranks on each of two, 2x4 two machines of four, 0/1/0/1 names the host of each rank. Ranks on\n"
@@ -59,22 +64,26 @@ Status settle_hosts(RunOptions& options) {
 struct HostsAsked {
   std::string list, file, ssh = "ssh";
   int restarts = 0;
-
-  bool are_several() const { return !list.empty() || !file.empty(); }
+  bool are_several = false;
 };
 
 // In an allocation the resource manager starts ranks, with limits and accounts that ssh would go round.
 std::string line_for_slurm(const RunOptions& options, const std::vector<HostShare>& hosts) {
-  std::string names;
-  for (const HostShare& host : hosts) names += (names.empty() ? "" : ",") + host.name;
-  return fmt::format("this is inside Slurm, which starts ranks on its hosts itself: srun --mpi=pmix --nodelist={} --ntasks={} {}", names, options.ranks, fmt::join(options.command, " "));
+  std::string names, words;
+  for (const HostShare& host : hosts) names += (names.empty() ? "" : ",") + host.name.substr(host.name.find('@') + 1);
+  if (!options.environment.empty()) words = " env";
+  for (const auto* list : {&options.environment, &options.command})
+    for (const std::string& word : *list) words += " " + for_a_shell(word);
+  const bool is_even = std::ranges::all_of(hosts, [&](const HostShare& host) { return host.ranks == hosts.front().ranks; });
+  return fmt::format("this is inside Slurm, which starts ranks on its hosts itself: srun --mpi=pmix --nodelist={} --nodes={} --ntasks={}{}{}", names, hosts.size(), options.ranks,
+                     is_even ? fmt::format(" --ntasks-per-node={}", hosts.front().ranks) : "", words);
 }
 
 Result<std::vector<HostShare>> settle_shares(RunOptions& options, const HostsAsked& asked) {
   const auto refused = [](std::string_view why) { return Status(ErrorCode::argument, std::string(why)); };
   if (!asked.list.empty() && !asked.file.empty()) return refused("give --hosts or --hostfile, not both");
   if (!options.pretend_hosts.empty()) return refused("--pretend-hosts is for ranks on this machine; leave --hosts out");
-  auto hosts = asked.list.empty() ? read_hostfile(asked.file) : parse_hosts(asked.list);
+  auto hosts = asked.file.empty() ? parse_hosts(asked.list) : read_hostfile(asked.file);
   if (!hosts.ok()) return hosts;
   const int sum = ranks_of(*hosts);
   if (options.ranks != 0 && options.ranks != sum) return refused(fmt::format("-n {}: the hosts have {} ranks in all; leave -n out, or say one:{} and so on", options.ranks, sum, options.ranks));
@@ -147,6 +156,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
   take_the_rest_as_it_is(*run);
 
   run->callback([=, &exit_code] {
+    open_standard_descriptors();
     if (*is_agent) {
       exit_code = run_agent();
       return;
@@ -155,9 +165,10 @@ void add_run_command(CLI::App& app, int& exit_code) {
     options->command = the_rest(*run);
     const bool asks_for_none = has_ranks->count() > 0 && options->ranks == 0;
     Result<std::vector<HostShare>> hosts = std::vector<HostShare>();
-    if (!asks_for_none && asked->are_several()) hosts = settle_shares(*options, *asked);
+    asked->are_several = run->count("--hosts") + run->count("--hostfile") > 0;
+    if (!asks_for_none && asked->are_several) hosts = settle_shares(*options, *asked);
     std::string text = asks_for_none ? "-n 0: there must be at least one rank" : hosts.status().message();
-    if (text.empty() && !asked->are_several()) text = settle_hosts(*options).message();
+    if (text.empty() && !asked->are_several) text = settle_hosts(*options).message();
     if (text.empty()) text = objection(*options, *asked);
     if (text.empty()) {
       const SshOptions over{.hosts = *hosts, .ssh = words_of(asked->ssh)};
