@@ -185,6 +185,30 @@ TEST_F(RunSsh, when_it_dies_so_do_the_ranks) {
   for (const auto& rank : ranks) EXPECT_TRUE(rank->was_there() && rank->ends());
 }
 
+TEST_F(RunSsh, when_the_launcher_dies_so_does_what_ranks_have_started) {
+  for (const std::vector<std::string>& where : {std::vector<std::string>{"--ssh", script_, "--hosts", "one:1,two:1"}, std::vector<std::string>{"-n", "2"}}) {
+    std::vector<std::string> options = where;
+    options.push_back("--no-prefix");
+    RunSession session(shell(options, "sleep 1000 & echo $!; wait; true"));
+    session.await_output("\n", 2);
+    std::vector<std::unique_ptr<Watched>> started;
+    for (const std::string& pid : lines_of(session.output)) started.push_back(std::make_unique<Watched>(std::stoi(pid)));
+    session.signal(SIGKILL);
+    for (const auto& one : started) EXPECT_TRUE(one->was_there() && one->ends(Deadline::in_seconds(10)));
+  }
+}
+
+TEST_F(RunSsh, what_a_rank_leaves_running_in_peace_is_let_be) {
+  RunSession session(shell({"-n", "2", "--no-prefix"}, "[ $RANK = 1 ] && exec sleep 1000; sleep 1000 >/dev/null 2>&1 </dev/null & echo $!"));
+  session.await_output("\n", 1);
+  const Watched left(std::stoi(session.output));
+  session.signal(SIGTERM);
+  session.wait();
+  EXPECT_TRUE(left.was_there());
+  EXPECT_FALSE(left.ends(Deadline::in_seconds(0.2)));
+  left.end();
+}
+
 TEST_F(RunSsh, on_one_machine_a_job_is_started_anew_too) {
   RunSession session(shell({"-n", "2", "--restarts", "1"}, "[ $RANK = 1 ] && exit 4; exec sleep 1000"));
   EXPECT_EQ(session.wait(), 4);

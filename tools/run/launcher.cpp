@@ -17,6 +17,7 @@
 #include "base/clock.hpp"
 #include "tools/run/failures.hpp"
 #include "tools/run/input.hpp"
+#include "tools/run/keeper.hpp"
 #include "tools/run/poller.hpp"
 #include "tools/run/rank.hpp"
 #include "tools/run/rank_environment.hpp"
@@ -47,6 +48,7 @@ class Launcher {
   void watch_rank(Rank& rank);
   int wait_ms() const;
 
+  void let_go();
   void read_orders();
   void follow_orders();
   void follow(const Order& order);
@@ -69,6 +71,7 @@ class Launcher {
   int status() const;
 
   const RunOptions& options_;
+  Keeper keeper_;
   std::unique_ptr<Signals> signals_;
   Input input_;
   OrderReader orders_ = options_.orders;
@@ -98,13 +101,20 @@ JobEnding Launcher::run() {
   }
   if (int refused = start_ranks(); refused != 0) {
     signal_groups(SIGKILL);
+    let_go();
     ranks_.clear();
     return finish(refused);
   }
   follow_orders();  // those that came with the sheet
   while (!ranks_are_over()) turn();
+  let_go();
   if (std::string text = failures_.later(); !text.empty()) say(text);
   return finish(status());
+}
+
+// While the numbers still mean these groups.
+void Launcher::let_go() {
+  for (const Rank& rank : ranks_) keeper_.forget(rank.process.pid);
 }
 
 // The last lines may still wait for a slow reader; a signal cuts that short.
@@ -121,6 +131,7 @@ int Launcher::status() const {
 }
 
 Status Launcher::open() {
+  RETURN_IF_ERROR(keeper_.open());
   Result<std::unique_ptr<Signals>> signals = Signals::open();
   RETURN_IF_ERROR(signals.status());
   signals_ = std::move(*signals);
@@ -179,6 +190,7 @@ int Launcher::start_rank(int local, const Job& job) {
   const std::string prefix = options_.prefix ? fmt::format("[{}] ", number) : "";
   ranks_.emplace_back(number, std::move(*started), prefix, out_, errors_);
   if (options_.sheet) ranks_.back().output.mark_lines_that_begin_with(Answer::mark);
+  keeper_.keep(ranks_.back().process.pid);
   if (exec_error == 0) return 0;
   say(cannot_start(options_.command.front(), exec_error) + (options_.sheet ? fmt::format(" (on host {})", options_.sheet->host) : ""));
   return exec_error == ENOENT ? 127 : 126;
@@ -311,7 +323,7 @@ void Launcher::note_exit(Rank& rank) {
     stream->end_line();
   }
   if (rank.number == 0) input_.close();
-  if (!rank.ending->is_success()) note_failure(rank);
+  rank.ending->is_success() ? keeper_.forget(rank.process.pid) : note_failure(rank);
   if (phase_ != Phase::ending) rank.finish_streams();
 }
 
