@@ -58,7 +58,7 @@ Status said_by_munge(const Library& library, const OwnedContext& context, std::s
   return {ErrorCode::auth, fmt::format("munge {}: {}", what, text ? text : fmt::to_string(code))};
 }
 
-Result<std::string> seal(const Secret& secret, int seconds) {
+Result<std::string> credential_of(const Secret& secret, int seconds) {
   auto library = load();
   if (!library.ok()) return library.status();
   const OwnedContext context(library->make_context(), {&*library});
@@ -76,7 +76,7 @@ Result<std::string> seal(const Secret& secret, int seconds) {
 }
 
 // The ranks of one machine open the same credential: all but the first do it again, as munge sees it.
-Result<Secret> open(const std::string& credential) {
+Result<Secret> secret_in(const std::string& credential) {
   auto library = load();
   if (!library.ok()) return library.status();
   const OwnedContext context(library->make_context(), {&*library});
@@ -102,13 +102,13 @@ Status in_words(const Status& status) {
 bool has_munge() { return load().ok(); }
 
 Result<std::string> seal_by_munge(const Secret& secret, double good_for_s, const Deadline& deadline) {
-  auto sealed = in_time<std::string>(deadline, [secret, seconds = static_cast<int>(std::clamp(good_for_s, 60.0, 3600.0))](const std::stop_token&) { return seal(secret, seconds); });
+  auto sealed = in_time<std::string>(deadline, [secret, seconds = static_cast<int>(std::clamp(good_for_s, 60.0, 3600.0))](const std::stop_token&) { return credential_of(secret, seconds); });
   if (!sealed.ok()) return in_words(sealed.status());
   return sealed;
 }
 
 Result<Secret> open_by_munge(const std::string& credential, const Deadline& deadline) {
-  auto opened = in_time<Secret>(deadline, [credential](const std::stop_token&) { return open(credential); });
+  auto opened = in_time<Secret>(deadline, [credential](const std::stop_token&) { return secret_in(credential); });
   if (!opened.ok()) return in_words(opened.status());
   return opened;
 }
