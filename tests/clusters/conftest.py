@@ -103,7 +103,7 @@ def prterun(machines, in_place_of_ssh):
     def start(launcher, *line):
         agent = in_place_of_ssh(OPEN_MPI_5 / "bin")
         return machines.start(0, OPEN_MPI_5 / "bin" / launcher, "--allow-run-as-root", "--prefix", OPEN_MPI_5, "--prtemca", "plm_ssh_agent", agent, "--prtemca", "prte_if_include", "wire",
-                              "--host", "one:2,two:2", "-x", "UNISONO_SECRET_FILE", "-x", "PMIX_OPEN_MPI_5", *line, PMIX_OPEN_MPI_5=str(OPEN_MPI_5))
+                              "--host", "one:2,two:2", "-x", "UNISONO_SECRET_FILE", "-x", "PMIX_PREFIX", *line, PMIX_PREFIX=str(OPEN_MPI_5))
 
     return start
 

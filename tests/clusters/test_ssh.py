@@ -4,6 +4,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from conftest import BUILD, NOTHING_LEFT_WITHIN_S, said_by
@@ -161,8 +162,9 @@ def test_nothing_is_left_when_an_ssh_is_killed(run):
 def test_nothing_is_left_when_the_launcher_of_a_host_is_killed(run):
     process = run("--hosts", "one:2,two:2", "--", "sh", "-c", WAITS)
     all_there(process)
-    agents = subprocess.run(["pgrep", "-f", "^[^ ]*unisono run --agent"], capture_output=True, text=True).stdout.split()
-    os.kill(max(map(int, agents)), signal.SIGKILL)
+    listed = subprocess.run(["pgrep", "-f", "^[^ ]*unisono run --agent"], capture_output=True, text=True).stdout.split()
+    agents = [int(pid) for pid in listed if Path(f"/proc/{pid}/comm").read_text() == "unisono\n"]  # and not what they have forked
+    os.kill(agents[-1], signal.SIGKILL)
     status, lines, errors = said_by(process)
     assert status != 0 and "is lost" in errors, errors
     nothing_is_left()
