@@ -126,8 +126,8 @@ TEST_F(RunSsh, what_nobody_reads_holds_up_no_end) {
   RunSession session(line("exec yes"));
   session.await_full_output();
   session.signal(SIGTERM);
-  session.stop_reading_output();
-  EXPECT_NE(session.wait(), 0);
+  EXPECT_TRUE(Watched(session.pid()).ends(Deadline::in_seconds(20)));  // with a reader that is there, and reads nothing
+  EXPECT_EQ(session.wait(), 128 + SIGTERM);
 }
 
 TEST_F(RunSsh, no_job_is_started_anew_for_a_reader_that_has_gone) {
@@ -199,11 +199,9 @@ TEST_F(RunSsh, when_the_launcher_dies_so_does_what_ranks_have_started) {
 }
 
 TEST_F(RunSsh, what_a_rank_leaves_running_in_peace_is_let_be) {
-  RunSession session(shell({"-n", "2", "--no-prefix"}, "[ $RANK = 1 ] && exec sleep 1000; sleep 1000 >/dev/null 2>&1 </dev/null & echo $!"));
-  session.await_output("\n", 1);
+  RunSession session(shell({"-n", "2", "--no-prefix"}, "[ $RANK = 1 ] && exit 0; sleep 1000 >/dev/null 2>&1 </dev/null & echo $!"));
+  EXPECT_EQ(session.wait(), 0) << session.error;
   const Watched left(std::stoi(session.output));
-  session.signal(SIGTERM);
-  session.wait();
   EXPECT_TRUE(left.was_there());
   EXPECT_FALSE(left.ends(Deadline::in_seconds(0.2)));
   left.end();

@@ -184,7 +184,7 @@ Result<Invitation> pass_on(Pmix& pmix, const Result<Invitation>& mine, const Wor
   return invitation;
 }
 
-Status accept(Meeting& meeting, const Invitation& invitation, const LaunchInfo& info, const WorldOptions& options) {
+Status follow(Meeting& meeting, const Invitation& invitation, const LaunchInfo& info, const WorldOptions& options) {
   if (!invitation.credential.empty()) {
     auto opened = open_by_munge(invitation.credential, options.join_by);
     if (!opened.ok()) return opened.status();
@@ -204,7 +204,7 @@ Result<Meeting> meet_by_pmix(const LaunchInfo& info, const WorldOptions& options
   Meeting meeting{.request = request_of(options)};
   auto invitation = pass_on(**pmix, options.rank == 0 ? invite(meeting, info, options) : Invitation{}, options);
   if (!invitation.ok()) return invitation.status();
-  if (options.rank != 0) RETURN_IF_ERROR(accept(meeting, *invitation, info, options));
+  if (options.rank != 0) RETURN_IF_ERROR(follow(meeting, *invitation, info, options));
   const auto routed = std::ranges::find_if(invitation->at, [](const Address& one) { return static_cast<bool>(Address::of_route_to(one)); });
   if (routed != invitation->at.end()) meeting.towards = *routed;
   return meeting;

@@ -75,7 +75,7 @@ ROWS = (
     *(row("^[lm]-", *each) for each in BETWEEN_HOSTS),
     *(row("^m-", test, "", "makes machines itself") for test in ("machines_addresses_test", "machines_doctor_test", "machines_first_lost_test",
       "machines_kills_test",
-      "machines_names_test", "machines_pmix_test", "machines_resets_test", "machines_silence_test", "machines_strangers_test", "machines_survivors_test", "machines_test", "machines_wires_test", "meeting_again_test", "meeting_test")),
+      "machines_munge_test", "machines_names_test", "machines_pmix_test", "machines_resets_test", "machines_silence_test", "machines_strangers_test", "machines_survivors_test", "machines_test", "machines_wires_test", "meeting_again_test", "meeting_test")),
     row("^m-", "torture_starved_test", "Torture.of_starved_ranks_on_two_machines", "makes machines itself"),
     row("^m-", "ordinary_users_test", "OrdinaryUsers.are_told_which_signal_*:OrdinaryUsers.who_call_exec_*:OrdinaryUsers.whose_address_space_*:"
         "OrdinaryUsers.with_too_few_descriptors_*:OrdinaryUsers.start_many_ranks_*:OrdinaryUsers.are_not_kept_from_joining_*:OrdinaryUsers.who_run_out_of_*",

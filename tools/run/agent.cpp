@@ -2,21 +2,21 @@
 #include "tools/run/agent.hpp"
 
 #include <fmt/format.h>
-#include <string.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <random>
 #include <sstream>
 
 #include "base/descriptor.hpp"
 #include "transport/interfaces.hpp"
 #include "tools/run/launcher.hpp"
 #include "tools/run/orders.hpp"
+#include "tools/run/rank_environment.hpp"
 #include "trust/secret.hpp"
 
 namespace unisono::tools {
@@ -37,11 +37,10 @@ Address address_here() {
   return chosen.ok() ? chosen->front() : Address::loopback(0);
 }
 
-// Below those that Linux hands out by itself, so that nobody takes it before rank 0 does but who asks for it by number.
+// Which rank 0 will find free, unless somebody takes it until then. 0: none.
 int free_port_at(const Address& address) {
-  std::random_device random;
   for (int attempt = 0; attempt < 100; ++attempt) {
-    const Address tried = address.with_port(20000 + static_cast<int>(random() % 10000));
+    const Address tried = address.with_port(random_port());
     const Descriptor socket(::socket(tried.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (socket && ::bind(socket.number(), tried.get(), tried.bytes()) == 0) return tried.port();
   }

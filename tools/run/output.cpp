@@ -100,7 +100,7 @@ void RankStream::add(std::string_view bytes) {
 
 void RankStream::pass_on(std::string_view line) {
   if (way_.takes_line && way_.takes_line(line)) return;
-  way_.last_lines.add(line);
+  if (way_.last_lines) way_.last_lines->add(line);
   if (mark_ && way_.prefix.empty() && line.starts_with(*mark_)) way_.sink.append({&*mark_, 1});
   way_.sink.append(way_.prefix);
   way_.sink.append(line);

@@ -52,7 +52,7 @@ class RankStream {
   struct Way {
     std::string prefix;
     Sink& sink;
-    LastLines& last_lines;
+    LastLines* last_lines = nullptr;                             // where they are to be kept
     std::function<bool(std::string_view)> takes_line = {};  // a line that is for us; the others are passed on
   };
   RankStream(Descriptor source, Way way) : source_(std::move(source)), way_(std::move(way)) {}

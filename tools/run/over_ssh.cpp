@@ -67,7 +67,7 @@ class JobOverSsh {
   void tell_who_is_awaited();
 
   void say(std::string_view text) { errors_.append(fmt::format("unisono run: {}\n", text)); }
-  bool is_over() const { return std::ranges::all_of(hosts_, &RemoteHost::is_over) && (has_failed() || static_cast<size_t>(begun_) == over_.hosts.size()); }
+  bool is_over() const { return std::ranges::all_of(hosts_, &RemoteHost::is_over) && (has_failed() || hosts_.size() == over_.hosts.size()); }
   bool has_failed() const { return ending_.status != 0; }
 
   const RunOptions& options_;
@@ -78,7 +78,6 @@ class JobOverSsh {
   std::deque<RemoteHost> hosts_;
   std::string secret_;  // overwritten when it goes
   Job job_ = new_job();
-  int begun_ = 0;
   bool is_started_ = false, has_input_ = true, is_ending_ = false;
   int64_t unread_bytes_ = 0;
   int interrupts_ = 0, signal_ = 0;
@@ -117,11 +116,10 @@ Status JobOverSsh::open() {
 
 void JobOverSsh::reach_more() {
   const auto being_reached = [this] { return std::ranges::count_if(hosts_, [](const RemoteHost& host) { return !host.is_ready() && !host.is_over(); }); };
-  while (!has_failed() && !is_ending_ && static_cast<size_t>(begun_) < over_.hosts.size() && being_reached() < most_at_once) {
-    const HostShare& share = over_.hosts[static_cast<size_t>(begun_)];
+  while (!has_failed() && !is_ending_ && hosts_.size() < over_.hosts.size() && being_reached() < most_at_once) {
+    const HostShare& share = over_.hosts[hosts_.size()];
     const int first_rank = hosts_.empty() ? 0 : hosts_.back().first_rank() + hosts_.back().share().ranks;
     RemoteHost& host = hosts_.emplace_back(share, first_rank, out_, errors_);
-    ++begun_;
     host.on_answer([this, &host](const Answer& answer) { take_answer(host, answer); });
     if (Status begun = host.begin(over_.ssh, *signals_); !begun.ok()) {
       say(begun.message());
@@ -156,6 +154,8 @@ void JobOverSsh::turn() {
   watch_input();
   for (Sink* sink : {&out_, &err_})
     if (!sink->is_empty()) poller_.watch(sink->descriptor(), POLLOUT, [sink] { sink->write_some(); });
+  // What nobody reads holds up no end that the user has asked for.
+  if (signal_ != 0 && grace_.at_ns == never_ns && (out_.is_full() || err_.is_full())) grace_ = Deadline::in_seconds(grace_of_hosts_s);
   poller_.wait(wait_ms());
   if (!is_started_ && !has_failed() && tells_at_.passed()) tell_who_is_awaited();
   for (RemoteHost& host : hosts_)
@@ -191,7 +191,7 @@ void JobOverSsh::take_answer(RemoteHost& host, const Answer& answer) {
     say(fmt::format("host {} has unisono {}, and this is {}", host.share().name, answer.version, UNISONO_VERSION));
     return note_failure(-1, 1);
   }
-  const bool are_all_ready = static_cast<size_t>(begun_) == over_.hosts.size() && std::ranges::all_of(hosts_, &RemoteHost::is_ready);
+  const bool are_all_ready = hosts_.size() == over_.hosts.size() && std::ranges::all_of(hosts_, &RemoteHost::is_ready);
   if (are_all_ready && !is_ending_) start_job();
 }
 
@@ -232,6 +232,7 @@ void JobOverSsh::end_job() {
 void JobOverSsh::kill_all() {
   grace_ = {};
   gave_up_ |= signal_ != 0;
+  if (signal_ != 0 && !has_failed()) ending_.status = 128 + signal_;  // and not that of an ssh that we kill
   for (RemoteHost& host : hosts_) host.kill();
 }
 
@@ -240,12 +241,10 @@ void JobOverSsh::take_signal(int signal) {
     signal_ = signal;
     if (signal == SIGINT) ++interrupts_;
     if (!is_started_ || std::ranges::all_of(hosts_, &RemoteHost::is_over)) {
-      ending_.status = 128 + signal;
       is_ending_ = true;
       return kill_all();
     }
-    // A second Ctrl-C kills, also where the way to a host is gone; and what nobody reads holds up no end.
-    if (interrupts_ > 1 || out_.is_full() || err_.is_full()) grace_ = Deadline::in_seconds(grace_of_hosts_s);
+    if (interrupts_ > 1) grace_ = Deadline::in_seconds(grace_of_hosts_s);  // a second Ctrl-C kills, also where the way to a host is gone
   }
   if (is_started_) tell_all({OrderKind::signal, std::string(1, static_cast<char>(signal))});
   if (signal == SIGTSTP) ::raise(SIGSTOP);  // SIGCONT wakes us, and is passed on

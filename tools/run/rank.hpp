@@ -17,8 +17,8 @@ struct Rank {
   Rank(int number, Process started, const std::string& prefix, Sink& out, Sink& err)
       : number(number),
         process(std::move(started)),
-        output(std::move(process.output), {prefix, out, last_lines}),
-        error(std::move(process.error), {prefix, err, last_lines}) {}
+        output(std::move(process.output), {prefix, out, &last_lines}),
+        error(std::move(process.error), {prefix, err, &last_lines}) {}
   ~Rank() { ::waitpid(process.pid, nullptr, 0); }
   Rank(const Rank&) = delete;
 

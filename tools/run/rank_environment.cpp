@@ -10,11 +10,11 @@
 
 namespace unisono::tools {
 
-// The port is below those that Linux hands out by itself, and random, so that jobs side by side seldom meet.
+int random_port() { return 20000 + static_cast<int>(std::random_device()() % 10000); }
+
 Job new_job() {
   std::random_device random;
-  return {.name = fmt::format("{}-{:08x}{:08x}", ::getpid(), random(), random()),
-          .port = 20000 + static_cast<int>(random() % 10000)};
+  return {.name = fmt::format("{}-{:08x}{:08x}", ::getpid(), random(), random()), .port = random_port()};
 }
 
 Environment rank_environment(Environment environment, const Job& job, Place place) {

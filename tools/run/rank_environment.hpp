@@ -14,6 +14,9 @@ struct Job {
 
 Job new_job();
 
+// Below those that Linux hands out by itself, so that nobody takes it who does not ask for it by number; at random, so that jobs side by side seldom meet.
+int random_port();
+
 struct Place {
   int rank = 0;
   int size = 1;

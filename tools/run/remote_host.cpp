@@ -51,8 +51,8 @@ Status RemoteHost::begin(const std::vector<std::string>& ssh, const Signals& sig
   if (!started.ok()) return {started.status().code(), fmt::format("cannot reach host {}: {}", share_.name, started.status().message())};
   process_ = std::move(*started);
   ready_by_ = Deadline::in_seconds(answers_within_s);
-  output_.emplace(std::move(process_.output), RankStream::Way{"", out_, last_lines_, [this](std::string_view line) { return take_line(line); }});
-  error_.emplace(std::move(process_.error), RankStream::Way{"", err_, last_lines_, {}});
+  output_.emplace(std::move(process_.output), RankStream::Way{.prefix = "", .sink = out_, .takes_line = [this](std::string_view line) { return take_line(line); }});
+  error_.emplace(std::move(process_.error), RankStream::Way{.prefix = "", .sink = err_});
   if (process_.exec_error == 0) return Status::success();
   return {ErrorCode::argument, cannot_start(ssh.front(), process_.exec_error)};
 }

@@ -56,7 +56,6 @@ class RemoteHost {
   Descriptor orders_;   // its standard input
   std::string unsent_;
   size_t sent_ = 0;     // of that
-  LastLines last_lines_;  // nobody reads them
   Deadline ready_by_;
   bool has_told_failure_ = false;
   std::optional<RankStream> output_, error_;
