@@ -1,7 +1,9 @@
 """Starts jobs of several processes, with this interpreter, and returns what they said."""
+import contextlib
 import importlib.util
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +48,15 @@ def run(*line, **options):
         stdout, stderr = process.communicate()
         stderr += f"\n(ended after {MAY_TAKE_S} s)"
     return subprocess.CompletedProcess(line, process.returncode, stdout, stderr)
+
+
+@contextlib.contextmanager
+def held_port():
+    """A port that the kernel gives to nobody else meanwhile. Whoever sets SO_REUSEADDR, as servers do, may listen there."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield str(holder.getsockname()[1])
 
 
 def unisono_run(ranks, script, *arguments, hosts="", keep_going=False):

@@ -1,5 +1,4 @@
 """Jobs that others start: torchrun, `unisono run`, a shell with the variables of env://, msrun's scheduler."""
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,12 +15,6 @@ def lines(done):
     return sorted(line[line.index("rank "):] for line in done.stdout.splitlines() if "rank " in line and " of " in line)
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 def test_unisono_run():
     done = jobs.unisono_run(3, JOB)
     assert done.returncode == 0, jobs.explain(done)
@@ -35,7 +28,8 @@ def torchrun(*line):
 @needs_torch
 @pytest.mark.parametrize("options", [["--standalone"], []], ids=["standalone", "static"])
 def test_torchrun(options):
-    done = torchrun(*options, *([] if options else [f"--master-port={free_port()}"]), JOB)
+    with jobs.held_port() as port:
+        done = torchrun(*options, *([] if options else [f"--master-port={port}"]), JOB)
     assert done.returncode == 0, jobs.explain(done)
     assert lines(done) == [f"rank {rank} of 2, restart 0: 11" for rank in range(2)]
 
@@ -55,13 +49,13 @@ def test_torchrun_without_restarts_fails(tmp_path):
 
 
 def test_variables_set_by_hand():
-    port = str(free_port())
-    ranks = [subprocess.Popen([sys.executable, str(JOB)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              env=jobs.environment(RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port))
-             for rank in range(2)]
-    for rank, process in enumerate(ranks):
-        stdout, stderr = process.communicate(timeout=jobs.MAY_TAKE_S)
-        assert (process.returncode, stdout) == (0, f"rank {rank} of 2, restart none: 11\n"), stderr
+    with jobs.held_port() as port:
+        ranks = [subprocess.Popen([sys.executable, str(JOB)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env=jobs.environment(RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port))
+                 for rank in range(2)]
+        for rank, process in enumerate(ranks):
+            stdout, stderr = process.communicate(timeout=jobs.MAY_TAKE_S)
+            assert (process.returncode, stdout) == (0, f"rank {rank} of 2, restart none: 11\n"), stderr
 
 
 def test_nobody_started_it():

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <cstring>
 #include <list>
 
 #include "group/remotes.hpp"
@@ -55,13 +56,19 @@ class CutWire {
   };
 
   void listen() {
-    listener_ = Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!place_) {
+      place_ = bound_to(Address::loopback(0));
+      at_ = Address::of_socket(place_.number());
+    }
+    listener_ = bound_to(at_);
+    ASSERT_EQ(::listen(listener_.number(), 16), 0) << std::strerror(errno);
+  }
+  static Descriptor bound_to(const Address& at) {
+    Descriptor bound(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const int on = 1;
-    setsockopt(listener_.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    const Address at = at_ ? at_ : Address::loopback(0);
-    ASSERT_EQ(bind(listener_.number(), at.get(), at.bytes()), 0);
-    ASSERT_EQ(::listen(listener_.number(), 16), 0);
-    at_ = Address::of_socket(listener_.number());
+    setsockopt(bound.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    EXPECT_EQ(bind(bound.number(), at.get(), at.bytes()), 0) << std::strerror(errno);
+    return bound;
   }
 
   void let_in() {
@@ -111,6 +118,7 @@ class CutWire {
 
   Dice& dice_;
   Address to_, at_;
+  Descriptor place_;  // never listens: while no listener does either, the port is given to nobody else and refuses whoever comes
   Descriptor listener_;
   std::list<Pair> pairs_;
   bool is_shut_ = false;
