@@ -253,7 +253,7 @@ TEST(Attacks, with_numbers_that_cannot_be_in_a_greeting_lose_their_connection_al
       {"a use that there is not", with(good, 64, INT32_MAX), "cannot be"},
       {"a use below all", with(good, 64, -1), "cannot be"},
       {"a rank below all", with(good, 68, INT32_MIN), "cannot be"},
-      {"half sealed", with(good, 76, 2), "cannot be"},
+      {"half sealed", with(good, 76, 3), "cannot be"},
       {"another rank than it has shown", with(good, 68, 5), "another rank than it has shown"},
   };
   for (const auto& row : rows) {

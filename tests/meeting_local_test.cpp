@@ -114,9 +114,9 @@ TEST(Seats, are_read_as_they_were_written_and_not_otherwise) {
   const auto again = Seat::parse(seat.text());
   ASSERT_TRUE(again);
   EXPECT_EQ(again->text(), seat.text());
-  EXPECT_TRUE(Seat::parse(Seat{4, 1, 77, 0xabc, 0xdef, "two", 0, false, 1, ""}.text()));
+  EXPECT_TRUE(Seat::parse(Seat{4, 1, 77, 0xabc, 0xdef, "two", 0, false, 1, false, ""}.text()));
   for (const std::string& text : {seat.text() + std::string(300, ' '), std::string(), std::string("1"), " " + seat.text(), seat.text().substr(0, 12),
-                                  Seat{4, 1, 77, 0xabc, 0xdef, std::string(65, 'x'), 0, false, 1, ""}.text(), Seat{4, 1, 77, 0xabc, 0xdef, "\x1b[2J", 0, false, 1, ""}.text()})
+                                  Seat{4, 1, 77, 0xabc, 0xdef, std::string(65, 'x'), 0, false, 1, false, ""}.text(), Seat{4, 1, 77, 0xabc, 0xdef, "\x1b[2J", 0, false, 1, false, ""}.text()})
     EXPECT_FALSE(Seat::parse(text)) << text;
 }
 

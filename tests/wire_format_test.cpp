@@ -69,7 +69,7 @@ TEST(WireFormat, of_an_identity) {
 
 TEST(WireFormat, of_a_seat) {
   const std::string version = UNISONO_VERSION " ";
-  EXPECT_EQ((Seat{4, 3, 4711, 0xabc, 0xdef, "two", 2, true, 3, "10.0.0.1:29500"}.text()), version + "4 3 4711 abc def two 2 1 3 10.0.0.1:29500");
+  EXPECT_EQ((Seat{4, 3, 4711, 0xabc, 0xdef, "two", 2, true, 3, true, "10.0.0.1:29500"}.text()), version + "4 3 4711 abc def two 2 1 3 1 10.0.0.1:29500");
   for (const char* text : {"4 3 4711 abc def two 2 1 3 10.0.0.1:29500", "1 0 1 0 0 ? 0 0 1 "}) EXPECT_TRUE(Seat::parse(version + text)) << text;
   for (const char* text : {"", "0 3 4711 abc def two 2 0 1 x", "4 -3 4711 abc def two 2 0 1 x", "4 3 -4711 abc def two 2 0 1 x", "4 3 4711 abc", "4 3 4711 abc def  2 0 1 x",
                            "4 3 4711 0abc def two 2 0 1 x", "4 3 99999999999 abc def two 2 0 1 x", "4 3 4711 abc def t\x1bo 2 0 1 x", "4 3 4711 abc def two -2 0 1 x",

@@ -39,6 +39,10 @@ struct Settings {
   bool insecure = false;           // between machines: without a secret, anybody is let in
   bool encrypt = false;            // between hosts: all bytes stay in TLS, not only what opens a connection
   int64_t sockets_per_peer = 1;    // connections to each rank on another host, for each group and use
+  std::string transport = "auto";  // between hosts: auto, tcp or ucx
+  std::string fabric = "untrusted";  // trusted: nobody else is on the network that UCX drives, so that what it sends needs no protection
+  std::string ucx_library;         // libucp.so.0, where the system does not find it
+  bool ucx_tcp = false;            // tests: UCX's own TCP transport, whose listener lets in anybody
   std::string pretend_hosts;       // a layout such as "2,2": ranks of one machine that treat each other as if it were so
   std::string test_streams = "rings";  // tests only: what channels between ranks move bytes with
   std::string fault;               // test builds only: "point:hit[:rank]" kills this process there

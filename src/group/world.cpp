@@ -14,6 +14,7 @@
 #include "base/shortage.hpp"
 #include "transport/headroom.hpp"
 #include "transport/peer_memory.hpp"
+#include "transport/ucx.hpp"
 #include "rendezvous/trust_for.hpp"
 
 namespace unisono {
@@ -93,6 +94,9 @@ Status World::prepare() {
     request_.hosts_text = settings().pretend_hosts;
   }
   RETURN_IF_ERROR(parse_address_settings());
+  auto fabric = wants_fabric(settings());
+  if (!fabric.ok()) return fabric.status();
+  request_.fabric = *fabric;
   RETURN_IF_ERROR(require_descriptors(request_));
   if (streams_.kind == StreamChoice::Kind::sockets || !hosts().one()) {
     auto trust = trust_for(options_.job, Address::loopback(0));
@@ -169,6 +173,7 @@ Result<Sockets*> World::listen(const std::string& world) {
   auto addresses = of_kernel.is_loopback() ? Result(std::vector<Address>{of_kernel}) : choose_addresses(interfaces_here(), interfaces_, of_kernel);
   if (!addresses.ok()) return addresses.status();
   if (sockets_) sockets_->finish_left(request_.deadline.later_by(joining_overtime_s));
+  fabric_.reset();
   sockets_.reset();  // of an attempt before this one: their ports may be all there are
   if (Status status = prepare_sockets(std::move(*addresses), std::move(*trust)); !status.ok()) return status;
   sockets_->know(head().probe);
@@ -187,12 +192,14 @@ Status World::prepare_sockets(std::vector<Address> at, std::shared_ptr<const Tru
                       .me = rank(),
                       .sealed = settings().encrypt,
                       .per_peer = static_cast<int>(settings().sockets_per_peer),
+                      .fabric = request_.fabric,
                       .refused = tell_of_refusals()};
   if (is_told) choice.ports = ports_;
   if (is_told) choice.advertised = advertised_;
   auto sockets = Sockets::open(std::move(choice));
   if (!sockets.ok()) return sockets.status();
   sockets_ = std::move(*sockets);
+  if (request_.fabric) fabric_ = open_fabric(*sockets_, {.settings = settings(), .ranks = size(), .log = log_, .ring = [this] { ring_bell(head()); }});
   request_.addresses = text_of(sockets_->published());
   return Status::success();
 }
@@ -309,6 +316,7 @@ void World::close_in_child() {
   joined_.life.reset();
   joined_.watches.clear();
   if (death_watch_) death_watch_->close_in_child();
+  if (fabric_) fabric_->close_in_child();
   if (sockets_) sockets_->close_in_child();
   if (host_watch_) host_watch_->close_in_child();
   if (remotes_) remotes_->close_in_child();
@@ -352,6 +360,7 @@ void World::leave(const Deadline& by) {
   retired_.clear();
   world_group_.reset();
   if (remotes_) remotes_->close();
+  if (fabric_) fabric_->finish(by);
   if (sockets_) sockets_->finish_left(by);
   if (sockets_) sockets_->close_door();  // somebody may hold a group still, and with it these
 }

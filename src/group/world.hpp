@@ -93,7 +93,7 @@ class World : public std::enable_shared_from_this<World> {
   int64_t arena_taken_bytes() const { return arena_->taken_bytes(); }
   const WaitPolicy& wait_policy() const { return policy_; }
   const PlannerRules& planner_rules() const { return rules_; }
-  Ways ways() const { return {streams_, sockets_.get()}; }
+  Ways ways() const { return {streams_, sockets_.get(), fabric_.get()}; }
   const Hosts& hosts() const { return request_.hosts; }
   const Neighbour& neighbour(int rank) const { return joined_.neighbours[static_cast<size_t>(rank)]; }
   Remotes* remotes() const { return remotes_.get(); }  // null: all ranks are on this host
@@ -226,6 +226,7 @@ class World : public std::enable_shared_from_this<World> {
   std::vector<Address> advertised_;  // that others are told instead
   PortRange ports_;
   std::unique_ptr<Sockets> sockets_;
+  std::unique_ptr<Fabric> fabric_;  // where all ranks look for one
   std::unique_ptr<Remotes> remotes_;
   std::unique_ptr<HostWatch> host_watch_;  // the control thread's
   std::map<int, Doubt> doubts_;  // by rank; the control thread's

@@ -124,6 +124,7 @@ void World::run_control() {
 void World::control_until_stopped(LateVisitors& visitors, Deadline& door_rests) {
   if (remotes_) hear_remotes();  // and arms what will come
   while (!stopping_.load(std::memory_order_acquire)) {
+    if (fabric_) fabric_->look_after();
     const bool rests = door_rests.at_ns != never_ns;
     const bool looks_soon = rests || !doubts_.empty() || (sockets_ && sockets_->look_after_left());
     const DeathWatch::News news = death_watch_->wait(looks_soon ? rest_ms : remotes_ ? control_period_with_hosts_ms : control_period_ms);

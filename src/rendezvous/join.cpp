@@ -194,6 +194,7 @@ Result<Joined> meet(const JoinRequest& request, const Arena& arena) {
   hello.say_addresses(request.addresses);
   hello.encrypt = request.encrypt;
   hello.sockets_per_peer = request.sockets_per_peer;
+  hello.fabric = request.fabric;
   hello.hosts = request.hosts.one() ? 0 : hash_text(request.hosts.text());  // 2,2 and 2x2 are the same
   hello.say(request.hosts_text);
   const int mine[] = {arena.descriptor(), reading.number()};

@@ -39,6 +39,7 @@ struct JoinRequest {
   double warn_after_s = 10;  // until who waits for the others says who is missing
   bool encrypt = false;
   int sockets_per_peer = 1;
+  bool fabric = false;
   std::string hint = {};     // behind the word that ranks are missing
 };
 

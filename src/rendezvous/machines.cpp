@@ -55,6 +55,9 @@ Status Machines::check_seat(int rank, const Seat& seat) const {
   if (seat.sockets_per_peer != request_.sockets_per_peer)
     return {ErrorCode::init, fmt::format("UNISONO_SOCKETS_PER_PEER is {} on rank {} ({}) and {} on {}; give all ranks the same", seat.sockets_per_peer, rank, seat.who(),
                                          request_.sockets_per_peer, us())};
+  if (seat.fabric != request_.fabric)
+    return {ErrorCode::init, fmt::format("rank {} ({}) {} UCX between hosts (UNISONO_TRANSPORT, UNISONO_FABRIC), and {} {}; give all ranks the same", rank, seat.who(), seat.fabric ? "tries" : "does not try", us(),
+                                         request_.fabric ? "does" : "does not")};
   const std::string here = process_here_(rank);
   if (!here.empty() && seat.machine != mine_) return two_claim(rank, here, seat);
   if (here.empty() && seat.machine == mine_) return {ErrorCode::init, fmt::format("rank {} ({}) went away while joining", rank, seat.who())};

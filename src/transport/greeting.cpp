@@ -49,7 +49,7 @@ bool ends_with_zeros(std::span<const char> field, size_t text_bytes) {
 }
 
 bool key_can_be(const SocketKey& key) {
-  return key.use >= 0 && key.use < most_uses && key.from >= 0 && key.to >= 0 && key.from != key.to && (key.sealed == 0 || key.sealed == 1) &&
+  return key.use >= 0 && key.use < most_uses && key.from >= 0 && key.to >= 0 && key.from != key.to && (key.sealed >= 0 && key.sealed <= leads_to_fabric) &&
          key.of >= 1 && key.of <= most_sockets_per_peer && key.number >= 0 && (key.group == 0 || key.number < key.of);
 }
 

@@ -19,6 +19,7 @@ inline constexpr size_t greeting_head_bytes = 16;    // the same in every versio
 inline constexpr size_t most_greeting_bytes = 1024;  // of any version
 inline constexpr size_t verdict_bytes = 256;         // the same in every version
 inline constexpr int32_t most_uses = 256;            // of connections between two ranks, for one group
+inline constexpr int32_t stays_sealed = 1, leads_to_fabric = 2;  // what `sealed` may be, beside 0
 
 // What a connection is for; both ends say the same. A value, and as it lies here a part of the greeting.
 struct SocketKey {
@@ -26,7 +27,7 @@ struct SocketKey {
   uint64_t group = 0;
   int32_t use = 0;
   int32_t from = 0, to = 0;  // ranks; `from` connects
-  int32_t sealed = 0;        // 1: it stays in TLS
+  int32_t sealed = 0;        // 1: it stays in TLS; 2: likewise, and both ends say on it how they are reached by a fabric (fabric_stream.hpp)
   int32_t number = 0, of = 1;  // the how-manieth of several connections for the same; of those for notices, of all that were tried
 
   bool operator==(const SocketKey&) const = default;

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/clock.hpp"
+#include "transport/fabric_stream.hpp"
 #include "transport/ring_stream.hpp"
 #include "transport/socket_stream.hpp"
 #include "transport/striped_channel.hpp"
@@ -62,10 +63,11 @@ std::unique_ptr<Stream> Router::make_stream(int member, int number, int of) {
   if (!leads_through_sockets(member)) {
     smooth = std::make_unique<RingStream>(lanes_, arena_, use_, member);
   } else {
-    const SocketUse use{.group = group_, .use = static_cast<int32_t>(use_), .number = number, .of = of};
+    const SocketUse use{.group = group_, .use = static_cast<int32_t>(use_), .sealed = ways_.fabric ? leads_to_fabric : 0, .number = number, .of = of};
     Neighbour other = lanes_.member(member);
     if (use_ == LinkUse::steps) other.where = with_one_connector(std::move(other.where), lanes_.me() < member);
     smooth = socket_between(*ways_.sockets, lanes_.member(lanes_.me()), other, use);
+    if (ways_.fabric) smooth = std::make_unique<FabricStream>(*ways_.fabric, std::move(smooth));
   }
   if (kind != StreamChoice::Kind::rough) return smooth;
   Roughness roughness = ways_.choice.roughness;

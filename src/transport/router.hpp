@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "transport/channel.hpp"
+#include "transport/fabric.hpp"
 #include "transport/lanes.hpp"
 #include "transport/rough_stream.hpp"
 #include "transport/sockets.hpp"
@@ -31,13 +32,14 @@ struct StreamChoice {
 struct Ways {
   StreamChoice choice;
   Sockets* sockets = nullptr;  // where the choice, or a member on another host, needs them
+  Fabric* fabric = nullptr;    // where all ranks look for one
 };
 
 // The stream to another rank through a socket.
 struct SocketUse {
   uint64_t group = 0;  // 0: the two processes'
   int32_t use = 0;
-  int32_t sealed = 0;  // 1: stays in TLS, where there is trust
+  int32_t sealed = 0;  // 1: stays in TLS, where there is trust; 2: and leads to a fabric
   int32_t number = 0, of = 1;  // of several for the same
 };
 std::unique_ptr<Stream> socket_between(Sockets& sockets, const Neighbour& me, const Neighbour& other, const SocketUse& use);

@@ -140,7 +140,7 @@ Descriptor Sockets::connect(const Address& to) const {
 }
 
 std::unique_ptr<Opening> Sockets::open(Descriptor connection, SocketKey key) const {
-  key.sealed |= choice_.sealed;
+  if (choice_.sealed && key.sealed == 0) key.sealed = stays_sealed;
   return std::make_unique<Opening>(std::move(connection), choice_.trust, key);
 }
 
@@ -293,6 +293,9 @@ Status Sockets::verdict_on(const SocketKey& key) const {
     return {ErrorCode::protocol, fmt::format("rank {} opens one connection more often than rank {} takes it", key.from, key.to)};
   if (choice_.sealed && !key.sealed)
     return {ErrorCode::init, fmt::format("UNISONO_ENCRYPT is on on rank {} and off on rank {}; give all ranks the same", key.to, key.from)};
+  if (key.group != 0 && (key.sealed == leads_to_fabric) != choice_.fabric)
+    return {ErrorCode::init, fmt::format("rank {} {} UCX between hosts (UNISONO_TRANSPORT, UNISONO_FABRIC), and rank {} {}; give all ranks the same", key.to, choice_.fabric ? "tries" : "does not try", key.from,
+                                         choice_.fabric ? "does not" : "does")};
   if (key.group != 0 && key.of != choice_.per_peer)
     return {ErrorCode::init, fmt::format("UNISONO_SOCKETS_PER_PEER is {} on rank {} and {} on rank {}; give all ranks the same", choice_.per_peer, key.to,
                                          key.of, key.from)};

@@ -1,0 +1,58 @@
+// A network that moves messages between processes without the kernel: an engine of others' behind a few functions, of which ucx.cpp has one. How two ranks find out that they share
+// one, and how messages become a stream: fabric_stream.hpp.
+//
+// Whatever is sent lies in memory of the fabric's own, and what came does: a call may be given up, and its memory be its owner's again, while the network still has hold of a message.
+//
+// Thread-safe.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/clock.hpp"
+#include "transport/channel.hpp"
+#include "unisono/status.hpp"
+
+namespace unisono {
+
+// A message that is sent, or comes.
+struct FabricMessage {
+  enum class State { flying, whole, failed };
+  static constexpr size_t most_bytes = 64 << 10;
+
+  std::atomic<State> state = State::flying;
+  size_t bytes = 0;
+  std::array<std::byte, most_bytes> data;  // not cleared: it is written before it is read
+};
+
+class Fabric {
+ public:
+  // Another process, as the fabric reaches it.
+  class Peer {
+   public:
+    virtual ~Peer() = default;
+    virtual Status state() const = 0;        // ok, or why nothing can be sent there any more
+    virtual bool has_unsent() const = 0;     // messages are on their way
+  };
+
+  Fabric() = default;
+  Fabric(const Fabric&) = delete;
+  virtual ~Fabric() = default;
+
+  virtual std::string address() const = 0;  // what another process needs to reach this one; empty: nobody can
+  virtual Result<std::shared_ptr<Peer>> reach(const std::string& address) = 0;
+  virtual Status send(Peer& peer, uint64_t tag, Channel::Sent first, Channel::Sent second) = 0;  // both copied, in one message of at most FabricMessage::most_bytes; in order for one tag
+  virtual std::shared_ptr<FabricMessage> receive(uint64_t tag) = 0;  // the next, which may be flying still; null: none has come
+  virtual void give_back(std::shared_ptr<FabricMessage> message) = 0;  // also one that is flying
+  virtual void arm() = 0;         // the bell rings when something happens
+  virtual void look_after() = 0;  // by the control thread, whenever it is awake: moves what nobody else does
+  virtual void finish(const Deadline& by) = 0;  // what is on its way goes until then; nothing is sent or received any more
+  virtual void close_in_child() = 0;
+  virtual bool is_in_child() const = 0;
+};
+
+}  // namespace unisono

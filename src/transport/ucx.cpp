@@ -1,0 +1,357 @@
+// See ucx.hpp. One worker serves the whole process, under one mutex; UCX calls back while it is turned, so under it as well.
+#include "transport/ucx.hpp"
+
+#include <fmt/core.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "transport/ucx_library.hpp"
+
+namespace unisono {
+namespace {
+
+namespace abi = ucx_abi;
+
+constexpr const char* where_to_get_it = "install libucx0 (Debian) or `pip install libucx-cu12`, and where it lies elsewhere name it by UNISONO_UCX_LIBRARY";
+constexpr int64_t left_alone_ns = 10'000'000;  // after so long without a turn of anybody's the control thread turns
+constexpr size_t most_pooled = 64;
+constexpr int most_turns = 64;
+
+class UcxPeer final : public Fabric::Peer, public std::enable_shared_from_this<UcxPeer> {
+ public:
+  explicit UcxPeer(const UcxLibrary& library) : library_(library) {}
+
+  Status state() const override {
+    const abi::Code code = failed;
+    return code == abi::success ? Status::success() : Status(ErrorCode::peer_lost, fmt::format("UCX lost its way to it: {} (UNISONO_TRANSPORT=tcp goes without UCX)", library_.text_of_code(code)));
+  }
+  bool has_unsent() const override { return flying != 0; }
+
+  abi::Endpoint* endpoint = nullptr;
+  std::atomic<abi::Code> failed = abi::success;
+  std::atomic<int64_t> flying = 0;
+
+ private:
+  const UcxLibrary& library_;
+};
+
+class Ucx;
+
+struct UcxMessage : FabricMessage {
+  Ucx* owner = nullptr;
+  std::shared_ptr<UcxMessage> itself;  // while UCX has hold of it
+  std::shared_ptr<UcxPeer> to;         // of one that is sent
+};
+
+class Ucx final : public Fabric {
+ public:
+  Ucx(const UcxLibrary& library, abi::Context* context, Sockets& sockets, FabricUse use) : library_(library), context_(context), sockets_(sockets), use_(std::move(use)) {}
+  ~Ucx() override { finish(Deadline::in_seconds(longest_finish_s)); }
+
+  Status start();
+  std::string address() const override { return address_; }
+  Result<std::shared_ptr<Peer>> reach(const std::string& address) override;
+  Status send(Peer& peer, uint64_t tag, Channel::Sent first, Channel::Sent second) override;
+  std::shared_ptr<FabricMessage> receive(uint64_t tag) override;
+  void give_back(std::shared_ptr<FabricMessage> message) override;
+  void arm() override;
+  void look_after() override;
+  void finish(const Deadline& by) override;
+  void close_in_child() override { is_in_child_ = true; }
+  bool is_in_child() const override { return is_in_child_; }
+
+ private:
+  static constexpr double longest_finish_s = 2;
+
+  static void failed(void* argument, abi::Endpoint*, abi::Code code) { static_cast<UcxPeer*>(argument)->failed = code; }
+  static void sent(void* request, abi::Code code, void* user_data);
+  static void came(void* request, abi::Code code, const abi::TagInfo*, void* user_data);
+  bool is_closed() const { return is_in_child_ || !worker_; }
+  void turn();
+  std::shared_ptr<UcxMessage> take();
+  void pool(std::shared_ptr<UcxMessage> message);
+  void hold(const std::shared_ptr<UcxMessage>& message);
+  void let_go(UcxMessage& message, FabricMessage::State state);
+  bool turn_until(const std::function<bool()>& is_done, const Deadline& by);
+  bool close_endpoints(const Deadline& by);
+
+  const UcxLibrary library_;
+  abi::Context* context_;
+  abi::Worker* worker_ = nullptr;
+  Sockets& sockets_;
+  FabricUse use_;
+  std::string address_;
+  int descriptor_ = -1;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<UcxPeer>> peers_;
+  std::vector<std::shared_ptr<UcxMessage>> pool_;
+  int64_t turned_at_ns_ = 0;
+  bool is_watched_ = false;  // by the control thread
+  bool has_told_ = false;
+  int64_t flying_ = 0;       // messages that UCX has hold of
+  std::atomic<bool> is_in_child_ = false;
+};
+
+bool is_error(const void* pointer) { return reinterpret_cast<intptr_t>(pointer) < 0 && reinterpret_cast<intptr_t>(pointer) >= abi::last_code; }
+abi::Code code_of(const void* pointer) { return static_cast<abi::Code>(reinterpret_cast<intptr_t>(pointer)); }
+
+Status Ucx::start() {
+  const abi::WorkerParameters parameters{.filled = abi::WorkerParameters::has_threads, .threads = abi::serialized, .cores = {}, .events = 0, .user_data = nullptr, .event_descriptor = -1, .flags = 0, .name = nullptr, .alignment = 0, .client = 0};
+  abi::Code code = library_.create_worker(context_, &parameters, &worker_);
+  if (code == abi::success) code = library_.get_descriptor(worker_, &descriptor_);
+  abi::Address* address = nullptr;
+  size_t bytes = 0;
+  if (code == abi::success) code = library_.get_address(worker_, &address, &bytes);
+  if (code != abi::success) return {ErrorCode::init, library_.text_of_code(code)};
+  address_.assign(reinterpret_cast<const char*>(address), bytes);
+  library_.release_address(worker_, address);
+  return Status::success();
+}
+
+void Ucx::turn() {
+  turned_at_ns_ = now_ns();
+  if (std::exchange(is_watched_, false)) sockets_.wake_by(turned_at_ns_ + left_alone_ns);
+  for (int turns = 0; turns < most_turns && library_.progress(worker_) > 0; ++turns) continue;
+}
+
+Result<std::shared_ptr<Fabric::Peer>> Ucx::reach(const std::string& address) {
+  std::lock_guard lock(mutex_);
+  if (is_closed()) return Status(ErrorCode::peer_lost, "UCX was closed");
+  if (const auto known = peers_.find(address); known != peers_.end()) return std::shared_ptr<Peer>(known->second);
+  auto peer = std::make_shared<UcxPeer>(library_);
+  abi::EndpointParameters parameters = {};
+  parameters.filled = abi::EndpointParameters::has_address | abi::EndpointParameters::has_error_mode | abi::EndpointParameters::has_error_handler;
+  parameters.address = reinterpret_cast<const abi::Address*>(address.data());
+  parameters.error_mode = abi::EndpointParameters::tells_of_failures;
+  parameters.failed = failed;
+  parameters.argument = peer.get();
+  const abi::Code code = library_.create_endpoint(worker_, &parameters, &peer->endpoint);
+  if (code == abi::success) {
+    peers_.emplace(address, peer);
+    if (peers_.size() == 1) sockets_.wake_by(now_ns() + left_alone_ns);
+    return std::shared_ptr<Peer>(peer);
+  }
+  const std::string why = code == abi::unreachable ? "this machine and another have no device in common" : library_.text_of_code(code);
+  if (!std::exchange(has_told_, true)) use_.log.warning(fmt::format("UCX has no way to another host ({}): TCP carries what goes there; `unisono doctor --fabric` shows what UCX finds", why));
+  return Status(ErrorCode::init, why);
+}
+
+std::shared_ptr<UcxMessage> Ucx::take() {
+  std::shared_ptr<UcxMessage> message;
+  if (pool_.empty()) {
+    message = std::make_shared<UcxMessage>();
+    message->owner = this;
+    return message;
+  }
+  message = std::move(pool_.back());
+  pool_.pop_back();
+  message->state = FabricMessage::State::flying;
+  return message;
+}
+
+void Ucx::pool(std::shared_ptr<UcxMessage> message) {
+  message->to.reset();
+  if (pool_.size() < most_pooled) pool_.push_back(std::move(message));
+}
+
+void Ucx::hold(const std::shared_ptr<UcxMessage>& message) {
+  message->itself = message;
+  ++flying_;
+}
+
+void Ucx::let_go(UcxMessage& message, FabricMessage::State state) {
+  message.state = state;
+  --flying_;
+  auto itself = std::move(message.itself);
+  if (!message.to) return;
+  message.to->flying -= 1;
+  pool(std::move(itself));
+}
+
+void Ucx::sent(void* request, abi::Code code, void* user_data) {
+  auto& message = *static_cast<UcxMessage*>(user_data);
+  Ucx& owner = *message.owner;
+  if (code != abi::success && message.to->failed == abi::success) message.to->failed = code;
+  owner.let_go(message, FabricMessage::State::whole);
+  owner.library_.free_request(request);
+}
+
+void Ucx::came(void* request, abi::Code code, const abi::TagInfo*, void* user_data) {
+  auto& message = *static_cast<UcxMessage*>(user_data);
+  Ucx& owner = *message.owner;
+  owner.let_go(message, code == abi::success ? FabricMessage::State::whole : FabricMessage::State::failed);
+  owner.library_.free_request(request);
+}
+
+Status Ucx::send(Peer& peer, uint64_t tag, Channel::Sent first, Channel::Sent second) {
+  std::lock_guard lock(mutex_);
+  auto& to = dynamic_cast<UcxPeer&>(peer);
+  if (is_closed()) return {ErrorCode::peer_lost, "UCX was closed"};
+  if (to.failed != abi::success) return to.state();
+  auto message = take();
+  std::ranges::copy(first, message->data.begin());
+  std::ranges::copy(second, message->data.begin() + static_cast<ptrdiff_t>(first.size()));
+  message->bytes = first.size() + second.size();
+  message->to = to.shared_from_this();
+  hold(message);
+  to.flying += 1;
+  abi::RequestParameters parameters = {};
+  parameters.filled = abi::RequestParameters::has_callback | abi::RequestParameters::has_user_data;
+  parameters.sent = sent;
+  parameters.user_data = message.get();
+  void* const request = library_.send(to.endpoint, message->data.data(), message->bytes, tag, &parameters);
+  if (is_error(request)) to.failed = code_of(request);
+  if (!request || is_error(request)) let_go(*message, FabricMessage::State::whole);
+  turn();
+  return is_error(request) ? to.state() : Status::success();
+}
+
+std::shared_ptr<FabricMessage> Ucx::receive(uint64_t tag) {
+  std::lock_guard lock(mutex_);
+  if (is_closed()) return nullptr;
+  turn();
+  abi::TagInfo info = {};
+  abi::Received* const received = library_.probe(worker_, tag, ~uint64_t{0}, 1, &info);
+  if (!received) return nullptr;
+  auto message = take();
+  message->bytes = info.bytes;
+  if (info.bytes > FabricMessage::most_bytes) {  // no rank of ours sends that
+    message->state = FabricMessage::State::failed;
+    return message;
+  }
+  hold(message);
+  abi::RequestParameters parameters = {};
+  parameters.filled = abi::RequestParameters::has_callback | abi::RequestParameters::has_user_data;
+  parameters.came = came;
+  parameters.user_data = message.get();
+  void* const request = library_.receive(worker_, message->data.data(), message->bytes, received, &parameters);
+  if (!request || is_error(request)) let_go(*message, request ? FabricMessage::State::failed : FabricMessage::State::whole);
+  return message;
+}
+
+void Ucx::give_back(std::shared_ptr<FabricMessage> message) {
+  std::lock_guard lock(mutex_);
+  if (message->state != FabricMessage::State::flying) pool(std::static_pointer_cast<UcxMessage>(std::move(message)));
+}
+
+void Ucx::arm() {
+  std::lock_guard lock(mutex_);
+  if (is_closed()) return;
+  if (library_.arm(worker_) == abi::success) return sockets_.arm(descriptor_, Sockets::readable);
+  use_.ring();  // something has happened already
+}
+
+// What a rank's own turns do while it is in a call: others may wait for it while it computes.
+void Ucx::look_after() {
+  std::lock_guard lock(mutex_);
+  if (is_closed() || peers_.empty()) return;
+  if (!is_watched_ && now_ns() - turned_at_ns_ < left_alone_ns) return sockets_.wake_by(turned_at_ns_ + left_alone_ns);
+  for (int turns = 0; turns < most_turns; ++turns) {
+    if (library_.progress(worker_) > 0 || library_.arm(worker_) != abi::success) continue;
+    is_watched_ = true;
+    return sockets_.arm(descriptor_, Sockets::readable);
+  }
+  sockets_.wake_by(now_ns());
+}
+
+// Nothing announces that the last of it has gone.
+bool Ucx::turn_until(const std::function<bool()>& is_done, const Deadline& by) {
+  constexpr int look_again_ms = 1;
+  while (!is_done()) {
+    if (by.passed()) return false;
+    if (library_.progress(worker_) == 0) poll(nullptr, 0, look_again_ms);
+  }
+  return true;
+}
+
+// What is on its way goes first, but to those whose way is lost.
+bool Ucx::close_endpoints(const Deadline& by) {
+  std::vector<void*> closing;
+  for (auto& [address, peer] : peers_) {
+    abi::RequestParameters parameters = {};
+    parameters.filled = abi::RequestParameters::has_flags;
+    parameters.flags = peer->failed != abi::success ? abi::RequestParameters::at_once : 0;
+    void* const request = library_.close_endpoint(peer->endpoint, &parameters);
+    if (request && !is_error(request)) closing.push_back(request);
+  }
+  const bool are_closed = turn_until([&] { return std::ranges::all_of(closing, [&](void* one) { return library_.check_request(one) != abi::in_progress; }); }, by);
+  if (are_closed)
+    for (void* one : closing) library_.free_request(one);
+  return are_closed;
+}
+
+// Where UCX will not let go in time it is left as it is, and so is what it has hold of.
+void Ucx::finish(const Deadline& by) {
+  if (is_in_child_) return;
+  std::lock_guard lock(mutex_);
+  if (is_closed()) return;
+  const Deadline end = earlier(by, Deadline::in_seconds(longest_finish_s));
+  turn_until([this] { return std::ranges::all_of(peers_, [](const auto& one) { return !one.second->has_unsent() || one.second->failed != abi::success; }); }, end);
+  sockets_.disarm(descriptor_);
+  if (close_endpoints(end) && flying_ == 0) {
+    library_.destroy_worker(worker_);
+    library_.cleanup(context_);
+  }
+  worker_ = nullptr;
+}
+
+// By which nobody is reached.
+class NoFabric final : public Fabric {
+ public:
+  std::string address() const override { return ""; }
+  Result<std::shared_ptr<Peer>> reach(const std::string&) override { return Status(ErrorCode::init, "there is no fabric here"); }
+  Status send(Peer&, uint64_t, Channel::Sent, Channel::Sent) override { return {ErrorCode::init, "there is no fabric here"}; }
+  std::shared_ptr<FabricMessage> receive(uint64_t) override { return nullptr; }
+  void give_back(std::shared_ptr<FabricMessage>) override {}
+  void arm() override {}
+  void look_after() override {}
+  void finish(const Deadline&) override {}
+  void close_in_child() override { is_in_child_ = true; }
+  bool is_in_child() const override { return is_in_child_; }
+
+ private:
+  bool is_in_child_ = false;
+};
+
+bool asks_for_ucx(const Settings& settings) { return settings.transport == "ucx"; }
+
+Result<std::unique_ptr<Fabric>> open_ucx(Sockets& sockets, const FabricUse& use) {
+  if (!asks_for_ucx(use.settings) && rdma_devices().empty()) return Status(ErrorCode::init, "this machine has no device for RDMA");
+  const WhileLoadingUcx loading;
+  auto library = load_ucx(use.settings);
+  if (!library.ok()) return Status(ErrorCode::init, fmt::format("UCX cannot be loaded ({}); {}", library.status().message(), where_to_get_it));
+  auto context = make_ucx_context(*library, use.settings, use.ranks);
+  if (!context.ok()) return context.status();
+  auto ucx = std::make_unique<Ucx>(*library, *context, sockets, use);
+  if (Status status = ucx->start(); !status.ok()) return Status(ErrorCode::init, fmt::format("UCX cannot begin: {}", status.message()));
+  return std::unique_ptr<Fabric>(std::move(ucx));
+}
+
+}  // namespace
+
+Result<bool> wants_fabric(const Settings& settings) {
+  const bool is_trusted = settings.fabric == "trusted";
+  if (asks_for_ucx(settings) && !is_trusted)
+    return Status(ErrorCode::init, "UNISONO_TRANSPORT=ucx sends what no one encrypts or checks on the way; where nobody but this job's user can reach the fabric, say so with UNISONO_FABRIC=trusted");
+  if (asks_for_ucx(settings) && settings.encrypt)
+    return Status(ErrorCode::init, "UNISONO_ENCRYPT=on and UNISONO_TRANSPORT=ucx contradict each other: UCX encrypts nothing; unset one of them");
+  if (settings.transport != "tcp" && is_trusted && !settings.encrypt) {
+    auto transports = ucx_transports(settings, process_environment());
+    if (!transports.ok()) return transports.status();
+    return true;
+  }
+  return false;
+}
+
+std::unique_ptr<Fabric> open_fabric(Sockets& sockets, const FabricUse& use) {
+  auto ucx = open_ucx(sockets, use);
+  if (ucx.ok()) return std::move(*ucx);
+  use.log.write(asks_for_ucx(use.settings) ? LogLevel::warning : LogLevel::info, fmt::format("{}: TCP carries what goes to other hosts", ucx.status().message()));
+  return std::make_unique<NoFabric>();
+}
+
+}  // namespace unisono

@@ -1,0 +1,113 @@
+// See ucx_library.hpp.
+#include "transport/ucx_library.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "base/symbols.hpp"
+
+namespace unisono {
+namespace {
+
+namespace abi = ucx_abi;
+
+constexpr const char* library_name = "libucp.so.0";
+
+constexpr std::pair<const char*, const char*> quiet[] = {
+    {"UCX_HANDLE_ERRORS", "none"}, {"UCX_ERROR_SIGNALS", ""}, {"UCX_MEM_EVENTS", "no"}, {"UCX_LOG_LEVEL", "fatal"}, {"UCX_LOG_FILE", "stderr"}, {"UCX_WARN_UNUSED_ENV_VARS", "n"}};
+
+bool find_all(void* loaded, UcxLibrary& library) {
+  return find_symbol(loaded, "ucp_config_read", library.read_config) && find_symbol(loaded, "ucp_config_modify", library.modify_config) && find_symbol(loaded, "ucp_config_release", library.release_config) &&
+         find_symbol(loaded, "ucp_init_version", library.init) && find_symbol(loaded, "ucp_cleanup", library.cleanup) && find_symbol(loaded, "ucp_worker_create", library.create_worker) &&
+         find_symbol(loaded, "ucp_worker_destroy", library.destroy_worker) && find_symbol(loaded, "ucp_worker_get_address", library.get_address) &&
+         find_symbol(loaded, "ucp_worker_release_address", library.release_address) && find_symbol(loaded, "ucp_worker_progress", library.progress) && find_symbol(loaded, "ucp_worker_get_efd", library.get_descriptor) &&
+         find_symbol(loaded, "ucp_worker_arm", library.arm) && find_symbol(loaded, "ucp_ep_create", library.create_endpoint) && find_symbol(loaded, "ucp_ep_close_nbx", library.close_endpoint) &&
+         find_symbol(loaded, "ucp_tag_send_nbx", library.send) && find_symbol(loaded, "ucp_tag_probe_nb", library.probe) && find_symbol(loaded, "ucp_tag_msg_recv_nbx", library.receive) &&
+         find_symbol(loaded, "ucp_request_check_status", library.check_request) && find_symbol(loaded, "ucp_request_free", library.free_request) && find_symbol(loaded, "ucp_get_version_string", library.version) &&
+         find_symbol(loaded, "ucp_context_print_info", library.print_context) && find_symbol(loaded, "ucs_status_string", library.text_of_code);
+}
+
+struct ReleaseConfig {
+  const UcxLibrary* library;
+  void operator()(abi::Config* config) const { library->release_config(config); }
+};
+
+}  // namespace
+
+WhileLoadingUcx::WhileLoadingUcx() {
+  const Environment environment = process_environment();
+  for (const auto& [name, value] : quiet)
+    if (!environment.contains(name) && setenv(name, value, 0) == 0) set_.push_back(name);
+}
+
+WhileLoadingUcx::~WhileLoadingUcx() {
+  for (const char* name : set_) unsetenv(name);
+}
+
+Result<UcxLibrary> load_ucx(const Settings& settings) {
+  const std::string name = settings.ucx_library.empty() ? library_name : settings.ucx_library;
+  void* loaded = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!loaded) return Status(ErrorCode::init, why_not_loaded(name.c_str()));
+  UcxLibrary library = {};
+  if (!find_all(loaded, library)) return Status(ErrorCode::init, fmt::format("{} lacks what UCX {}.{} has", name, abi::major_version, abi::minor_version));
+  return library;
+}
+
+Result<std::string> ucx_transports(const Settings& settings, const Environment& environment) {
+  const auto named = environment.find("UCX_TLS");
+  const std::string names = named == environment.end() ? "all" : named->second;
+  if (settings.ucx_tcp) return names;
+  if (names == "all") return std::string("^tcp");
+  if (names.starts_with('^')) return names + ",tcp";
+  const std::string list = "," + names + ",";
+  if (list.find(",tcp,") == list.npos && list.find(",all,") == list.npos) return names;
+  return Status(ErrorCode::init, fmt::format("UCX_TLS={} names UCX's tcp, whose listener lets in whoever reaches it: leave it out (Unisono's own TCP is used where there is nothing else)", names));
+}
+
+Result<abi::Context*> make_ucx_context(const UcxLibrary& library, const Settings& settings, int ranks) {
+  auto transports = ucx_transports(settings, process_environment());
+  if (!transports.ok()) return transports.status();
+  abi::Config* read = nullptr;
+  if (const abi::Code code = library.read_config(nullptr, nullptr, &read); code != abi::success) return Status(ErrorCode::init, library.text_of_code(code));
+  const std::unique_ptr<abi::Config, ReleaseConfig> config(read, {&library});
+  if (const abi::Code code = library.modify_config(config.get(), "TLS", transports->c_str()); code != abi::success) return Status(ErrorCode::init, library.text_of_code(code));
+  abi::Parameters parameters = {};
+  parameters.filled = abi::Parameters::has_features | abi::Parameters::has_expected_endpoints;
+  parameters.features = abi::tags | abi::wake_up;
+  parameters.expected_endpoints = static_cast<size_t>(ranks);
+  abi::Context* context = nullptr;
+  const abi::Code code = library.init(abi::major_version, abi::minor_version, &parameters, config.get(), &context);
+  if (code == abi::success) return context;
+  return Status(ErrorCode::init, fmt::format("{}, with UCX_TLS={}", library.text_of_code(code), *transports));
+}
+
+Result<UcxFindings> look_for_ucx(const Settings& settings) {
+  const WhileLoadingUcx loading;
+  auto library = load_ucx(settings);
+  if (!library.ok()) return library.status();
+  auto context = make_ucx_context(*library, settings, 2);
+  if (!context.ok()) return context.status();
+  char* text = nullptr;
+  size_t bytes = 0;
+  FILE* const memory = open_memstream(&text, &bytes);
+  if (memory) library->print_context(*context, memory);
+  if (memory) fclose(memory);
+  const std::unique_ptr<char, decltype(&std::free)> owned(text, std::free);
+  library->cleanup(*context);
+  return UcxFindings{library->version(), std::string(text ? text : "", bytes)};
+}
+
+std::vector<std::string> rdma_devices() {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/class/infiniband", error)) names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace unisono
