@@ -80,4 +80,24 @@ std::optional<size_t> take_variable(std::string_view name, std::span<char> value
   return taken;
 }
 
+MoreVariables::MoreVariables(std::span<const char* const> entries) : before_(environ) {
+  for (char** entry = environ; entry && *entry; ++entry) all_.push_back(*entry);
+  const auto is_set = [this](std::string_view name) { return std::ranges::any_of(all_, [&](const char* one) { return std::string_view(one).starts_with(name); }); };
+  for (const char* entry : entries) {
+    const std::string_view text(entry);
+    if (!is_set(text.substr(0, text.find('=') + 1))) all_.push_back(const_cast<char*>(entry));  // NOLINT(cppcoreguidelines-pro-type-const-cast): as in any environment, nobody writes to it
+  }
+  all_.push_back(nullptr);
+}
+
+void MoreVariables::enter() const {
+  char** expected = before_;
+  std::atomic_ref(environ).compare_exchange_strong(expected, const_cast<char**>(all_.data()));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+}
+
+void MoreVariables::leave() const {
+  auto* expected = const_cast<char**>(all_.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  std::atomic_ref(environ).compare_exchange_strong(expected, before_);
+}
+
 }  // namespace unisono

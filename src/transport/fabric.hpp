@@ -37,6 +37,7 @@ class Fabric {
     virtual ~Peer() = default;
     virtual Status state() const = 0;        // ok, or why nothing can be sent there any more
     virtual bool has_unsent() const = 0;     // messages are on their way
+    virtual void lost() = 0;                 // it is known to have ended: nobody waits for it
   };
 
   Fabric() = default;

@@ -49,7 +49,10 @@ Status check_fabric_frame(const FabricFrame& frame, const FabricHeard& heard) {
   return {ErrorCode::protocol, fmt::format("it sent a frame of kind {}, {} bytes and number {} beside its fabric, which cannot be there", static_cast<uint32_t>(frame.kind), frame.bytes, frame.number)};
 }
 
-FabricStream::FabricStream(Fabric& fabric, std::unique_ptr<Stream> way, double rest_within_s) : fabric_(fabric), way_(std::move(way)), tag_(random_tag()), rest_within_s_(rest_within_s) {}
+FabricStream::FabricStream(Fabric& fabric, std::unique_ptr<Stream> way, double rest_within_s) : fabric_(fabric), way_(std::move(way)), tag_(random_tag()), rest_within_s_(rest_within_s) {
+  messages_.reserve(most_fetched);  // where memory runs out nothing that came is lost
+  words_.reserve(2 * fabric_frame_bytes);
+}
 
 void FabricStream::say(FabricFrame::Kind kind, uint64_t number, std::string_view rest) {
   const FabricFrame frame{.kind = kind, .bytes = static_cast<uint32_t>(rest.size()), .number = number};
@@ -81,13 +84,13 @@ bool FabricStream::hear_head() {
 }
 
 void FabricStream::heard_all_of_hello() {
-  heard_.hello = true;
   say_hello();
+  heard_.hello = true;
   if (their_address_.empty() || fabric_.address().empty()) return;
   auto reached = fabric_.reach(their_address_);
   if (!reached.ok()) return;  // which it has told the user
-  peer_ = std::move(*reached);
   moves_soon_ = true;
+  peer_ = std::move(*reached);
 }
 
 // Frames, as far as they have come, up to one of data. What follows that is for who reads.
@@ -106,6 +109,7 @@ void FabricStream::hear() {
     if (in_left_ > 0 || !hear_head()) return;
     in_left_ = in_.bytes;
     if (in_.kind == Kind::hello) their_tag_ = in_.number;
+    if (in_.kind == Kind::hello) their_address_.reserve(in_left_);
     if (in_.kind == Kind::hello && in_left_ == 0) heard_all_of_hello();
     if (in_.kind == Kind::moves) heard_.moved = true;
     if (in_.kind == Kind::took) heard_.taken = in_.number;
@@ -178,7 +182,9 @@ void FabricStream::judge_end(const Status& why) {
   const bool more_may_come = !messages_.empty() || (heard_.ended && came_ < ends_at_);
   if (more_may_come && rest_by_.at_ns == never_ns) rest_by_ = Deadline::in_seconds(rest_within_s_);
   const bool is_whole = !messages_.empty() && messages_.front()->state != FabricMessage::State::flying;
-  if (!is_whole && (!more_may_come || rest_by_.passed())) state_ = why;
+  if (is_whole || (more_may_come && !rest_by_.passed())) return;
+  state_ = why;
+  if (peer_ && !heard_.ended) peer_->lost();
 }
 
 int64_t FabricStream::read(std::span<std::byte> target) {
@@ -210,12 +216,12 @@ int64_t FabricStream::read_by_fabric(std::span<std::byte> target) {
     count += bytes;
     if (read_of_first_ < first.bytes) continue;
     fabric_.give_back(std::move(messages_.front()));
-    messages_.pop_front();
+    messages_.erase(messages_.begin());
     read_of_first_ = 0;
   }
   came_ += count;
   if (count > 0) looks_ = 0;
-  if (came_ - told_ >= told_after) {
+  if (came_ - told_ >= told_after && words_.empty()) {
     say(FabricFrame::Kind::took, came_);
     told_ = came_;
   }
@@ -243,7 +249,7 @@ void FabricStream::arm(bool to_write, bool to_read) {
 
 void FabricStream::close() {
   if (std::exchange(closed_, true) || fabric_.is_in_child()) return;
-  if (sends_by_fabric() && state_.ok()) {
+  if (sends_by_fabric() && state_.ok() && words_.empty()) {
     say(FabricFrame::Kind::ended, heard_.sent);
     push_words();
   }

@@ -5,11 +5,11 @@
 // is gone, and the reader tells on it how much was taken, so that no more than `window_bytes` wait at a rank that does not read.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "transport/fabric.hpp"
 #include "transport/fabric_frames.hpp"
@@ -72,7 +72,7 @@ class FabricStream final : public Stream {
   double rest_within_s_;
   Deadline rest_by_;           // once the way has ended
 
-  std::deque<std::shared_ptr<FabricMessage>> messages_;  // that came, in order
+  std::vector<std::shared_ptr<FabricMessage>> messages_;  // that came, in order
   size_t read_of_first_ = 0;
   uint64_t came_ = 0, told_ = 0;  // bytes taken by this rank, and how many of those it has told
   unsigned looks_ = 0;            // that found nothing on the fabric

@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -18,7 +19,9 @@ namespace abi = ucx_abi;
 
 constexpr const char* where_to_get_it = "install libucx0 (Debian) or `pip install libucx-cu12`, and where it lies elsewhere name it by UNISONO_UCX_LIBRARY";
 constexpr int64_t left_alone_ns = 10'000'000;  // after so long without a turn of anybody's the control thread turns
+constexpr int64_t idle_ns = 1'000'000'000;     // and after so long gives memory back
 constexpr size_t most_pooled = 64;
+constexpr uint64_t farewell_tag = 0;          // of messages between the processes themselves; that of a stream is as good as never 0
 constexpr int most_turns = 64;
 
 class UcxPeer final : public Fabric::Peer, public std::enable_shared_from_this<UcxPeer> {
@@ -30,10 +33,15 @@ class UcxPeer final : public Fabric::Peer, public std::enable_shared_from_this<U
     return code == abi::success ? Status::success() : Status(ErrorCode::peer_lost, fmt::format("UCX lost its way to it: {} (UNISONO_TRANSPORT=tcp goes without UCX)", library_.text_of_code(code)));
   }
   bool has_unsent() const override { return flying != 0; }
+  void lost() override { is_gone = true; }
 
   abi::Endpoint* endpoint = nullptr;
   std::atomic<abi::Code> failed = abi::success;
   std::atomic<int64_t> flying = 0;
+  std::atomic<bool> is_gone = false;  // its process has ended
+  bool has_said_farewell = false;
+  bool is_there() const { return !is_gone && failed == abi::success; }
+  bool is_awaited() const { return is_there() && !has_said_farewell; }
 
  private:
   const UcxLibrary& library_;
@@ -49,7 +57,7 @@ struct UcxMessage : FabricMessage {
 
 class Ucx final : public Fabric {
  public:
-  Ucx(const UcxLibrary& library, abi::Context* context, Sockets& sockets, FabricUse use) : library_(library), context_(context), sockets_(sockets), use_(std::move(use)) {}
+  Ucx(const UcxLibrary& library, abi::Context* context, Sockets& sockets, FabricUse use) : library_(library), context_(context), sockets_(sockets), use_(std::move(use)) { pool_.reserve(most_pooled); }
   ~Ucx() override { finish(Deadline::in_seconds(longest_finish_s)); }
 
   Status start();
@@ -72,6 +80,11 @@ class Ucx final : public Fabric {
   static void came(void* request, abi::Code code, const abi::TagInfo*, void* user_data);
   bool is_closed() const { return is_in_child_ || !worker_; }
   void turn();
+  Result<std::shared_ptr<UcxPeer>> reach_here(const std::string& address);
+  Status send_here(UcxPeer& to, uint64_t tag, Channel::Sent first, Channel::Sent second);
+  std::shared_ptr<UcxMessage> receive_here(uint64_t tag);
+  void answer_farewells();
+  void say_farewell(const Deadline& by);
   std::shared_ptr<UcxMessage> take();
   void pool(std::shared_ptr<UcxMessage> message);
   void hold(const std::shared_ptr<UcxMessage>& message);
@@ -121,7 +134,13 @@ void Ucx::turn() {
 Result<std::shared_ptr<Fabric::Peer>> Ucx::reach(const std::string& address) {
   std::lock_guard lock(mutex_);
   if (is_closed()) return Status(ErrorCode::peer_lost, "UCX was closed");
-  if (const auto known = peers_.find(address); known != peers_.end()) return std::shared_ptr<Peer>(known->second);
+  auto peer = reach_here(address);
+  if (!peer.ok()) return peer.status();
+  return std::shared_ptr<Peer>(*peer);
+}
+
+Result<std::shared_ptr<UcxPeer>> Ucx::reach_here(const std::string& address) {
+  if (const auto known = peers_.find(address); known != peers_.end()) return known->second;
   auto peer = std::make_shared<UcxPeer>(library_);
   abi::EndpointParameters parameters = {};
   parameters.filled = abi::EndpointParameters::has_address | abi::EndpointParameters::has_error_mode | abi::EndpointParameters::has_error_handler;
@@ -129,11 +148,15 @@ Result<std::shared_ptr<Fabric::Peer>> Ucx::reach(const std::string& address) {
   parameters.error_mode = abi::EndpointParameters::tells_of_failures;
   parameters.failed = failed;
   parameters.argument = peer.get();
-  const abi::Code code = library_.create_endpoint(worker_, &parameters, &peer->endpoint);
+  abi::Code code = library_.create_endpoint(worker_, &parameters, &peer->endpoint);
+  if (code == abi::unreachable) {  // its shared memory cannot tell of failures; the way beside the fabric does
+    parameters.error_mode = 0;
+    code = library_.create_endpoint(worker_, &parameters, &peer->endpoint);
+  }
   if (code == abi::success) {
     peers_.emplace(address, peer);
     if (peers_.size() == 1) sockets_.wake_by(now_ns() + left_alone_ns);
-    return std::shared_ptr<Peer>(peer);
+    return peer;
   }
   const std::string why = code == abi::unreachable ? "this machine and another have no device in common" : library_.text_of_code(code);
   if (!std::exchange(has_told_, true)) use_.log.warning(fmt::format("UCX has no way to another host ({}): TCP carries what goes there; `unisono doctor --fabric` shows what UCX finds", why));
@@ -153,9 +176,10 @@ std::shared_ptr<UcxMessage> Ucx::take() {
   return message;
 }
 
+// Takes no memory: UCX may be on the way here, and nothing may be thrown through it.
 void Ucx::pool(std::shared_ptr<UcxMessage> message) {
   message->to.reset();
-  if (pool_.size() < most_pooled) pool_.push_back(std::move(message));
+  if (pool_.size() < pool_.capacity()) pool_.push_back(std::move(message));
 }
 
 void Ucx::hold(const std::shared_ptr<UcxMessage>& message) {
@@ -189,8 +213,11 @@ void Ucx::came(void* request, abi::Code code, const abi::TagInfo*, void* user_da
 
 Status Ucx::send(Peer& peer, uint64_t tag, Channel::Sent first, Channel::Sent second) {
   std::lock_guard lock(mutex_);
-  auto& to = dynamic_cast<UcxPeer&>(peer);
   if (is_closed()) return {ErrorCode::peer_lost, "UCX was closed"};
+  return send_here(dynamic_cast<UcxPeer&>(peer), tag, first, second);
+}
+
+Status Ucx::send_here(UcxPeer& to, uint64_t tag, Channel::Sent first, Channel::Sent second) {
   if (to.failed != abi::success) return to.state();
   auto message = take();
   std::ranges::copy(first, message->data.begin());
@@ -214,10 +241,14 @@ std::shared_ptr<FabricMessage> Ucx::receive(uint64_t tag) {
   std::lock_guard lock(mutex_);
   if (is_closed()) return nullptr;
   turn();
+  return receive_here(tag);
+}
+
+std::shared_ptr<UcxMessage> Ucx::receive_here(uint64_t tag) {
   abi::TagInfo info = {};
+  if (!library_.probe(worker_, tag, ~uint64_t{0}, 0, &info)) return nullptr;
+  auto message = take();  // before UCX gives away what there may be no memory for
   abi::Received* const received = library_.probe(worker_, tag, ~uint64_t{0}, 1, &info);
-  if (!received) return nullptr;
-  auto message = take();
   message->bytes = info.bytes;
   if (info.bytes > FabricMessage::most_bytes) {  // no rank of ours sends that
     message->state = FabricMessage::State::failed;
@@ -249,6 +280,8 @@ void Ucx::arm() {
 void Ucx::look_after() {
   std::lock_guard lock(mutex_);
   if (is_closed() || peers_.empty()) return;
+  answer_farewells();
+  if (now_ns() - turned_at_ns_ > idle_ns) pool_.clear();
   if (!is_watched_ && now_ns() - turned_at_ns_ < left_alone_ns) return sockets_.wake_by(turned_at_ns_ + left_alone_ns);
   for (int turns = 0; turns < most_turns; ++turns) {
     if (library_.progress(worker_) > 0 || library_.arm(worker_) != abi::success) continue;
@@ -256,6 +289,35 @@ void Ucx::look_after() {
     return sockets_.arm(descriptor_, Sockets::readable);
   }
   sockets_.wake_by(now_ns());
+}
+
+// Who leaves asks whether all that it has sent is in this process. It is: messages from one process come in order. A farewell holds the tag of the answer, and where that goes.
+void Ucx::answer_farewells() {
+  while (const auto farewell = receive_here(farewell_tag)) {
+    uint64_t tag = 0;
+    if (farewell->state != FabricMessage::State::whole || farewell->bytes <= sizeof(tag)) continue;
+    std::memcpy(&tag, farewell->data.data(), sizeof(tag));
+    const std::string address(reinterpret_cast<const char*>(farewell->data.data()) + sizeof(tag), farewell->bytes - sizeof(tag));
+    pool(farewell);
+    const auto peer = peers_.find(address);
+    if (peer == peers_.end()) continue;
+    peer->second->has_said_farewell = true;
+    static_cast<void>(send_here(*peer->second, tag, {}, {}).ok());  // else it waits for as long as it does
+  }
+}
+
+void Ucx::say_farewell(const Deadline& by) {
+  std::vector<std::pair<UcxPeer*, uint64_t>> awaited;
+  for (const auto& [address, peer] : peers_) {
+    const uint64_t tag = awaited.size() + 1;
+    if (!peer->is_awaited()) continue;
+    if (send_here(*peer, farewell_tag, std::as_bytes(std::span(&tag, 1)), std::as_bytes(std::span(address_))).ok()) awaited.emplace_back(peer.get(), tag);
+  }
+  turn_until([&] {
+    answer_farewells();
+    std::erase_if(awaited, [this](const auto& one) { return !one.first->is_awaited() || receive_here(one.second); });
+    return awaited.empty();
+  }, by);
 }
 
 // Nothing announces that the last of it has gone.
@@ -274,7 +336,7 @@ bool Ucx::close_endpoints(const Deadline& by) {
   for (auto& [address, peer] : peers_) {
     abi::RequestParameters parameters = {};
     parameters.filled = abi::RequestParameters::has_flags;
-    parameters.flags = peer->failed != abi::success ? abi::RequestParameters::at_once : 0;
+    parameters.flags = !peer->is_there() ? abi::RequestParameters::at_once : 0;
     void* const request = library_.close_endpoint(peer->endpoint, &parameters);
     if (request && !is_error(request)) closing.push_back(request);
   }
@@ -290,7 +352,8 @@ void Ucx::finish(const Deadline& by) {
   std::lock_guard lock(mutex_);
   if (is_closed()) return;
   const Deadline end = earlier(by, Deadline::in_seconds(longest_finish_s));
-  turn_until([this] { return std::ranges::all_of(peers_, [](const auto& one) { return !one.second->has_unsent() || one.second->failed != abi::success; }); }, end);
+  say_farewell(end);
+  turn_until([this] { return std::ranges::all_of(peers_, [](const auto& one) { return !one.second->has_unsent() || !one.second->is_there(); }); }, end);
   sockets_.disarm(descriptor_);
   if (close_endpoints(end) && flying_ == 0) {
     library_.destroy_worker(worker_);
@@ -321,7 +384,6 @@ bool asks_for_ucx(const Settings& settings) { return settings.transport == "ucx"
 
 Result<std::unique_ptr<Fabric>> open_ucx(Sockets& sockets, const FabricUse& use) {
   if (!asks_for_ucx(use.settings) && rdma_devices().empty()) return Status(ErrorCode::init, "this machine has no device for RDMA");
-  const WhileLoadingUcx loading;
   auto library = load_ucx(use.settings);
   if (!library.ok()) return Status(ErrorCode::init, fmt::format("UCX cannot be loaded ({}); {}", library.status().message(), where_to_get_it));
   auto context = make_ucx_context(*library, use.settings, use.ranks);

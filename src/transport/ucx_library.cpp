@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/environment.hpp"
 #include "base/symbols.hpp"
 
 namespace unisono {
@@ -18,8 +19,8 @@ namespace abi = ucx_abi;
 
 constexpr const char* library_name = "libucp.so.0";
 
-constexpr std::pair<const char*, const char*> quiet[] = {
-    {"UCX_HANDLE_ERRORS", "none"}, {"UCX_ERROR_SIGNALS", ""}, {"UCX_MEM_EVENTS", "no"}, {"UCX_LOG_LEVEL", "fatal"}, {"UCX_LOG_FILE", "stderr"}, {"UCX_WARN_UNUSED_ENV_VARS", "n"}};
+// While it is loaded UCX reads what it is to do beside moving messages: it would take over the signals of crashes, and the program's mmap() and munmap(), and write to standard output.
+constexpr const char* quiet[] = {"UCX_HANDLE_ERRORS=none", "UCX_ERROR_SIGNALS=", "UCX_MEM_EVENTS=no", "UCX_LOG_LEVEL=fatal", "UCX_LOG_FILE=stderr", "UCX_WARN_UNUSED_ENV_VARS=n"};
 
 bool find_all(void* loaded, UcxLibrary& library) {
   return find_symbol(loaded, "ucp_config_read", library.read_config) && find_symbol(loaded, "ucp_config_modify", library.modify_config) && find_symbol(loaded, "ucp_config_release", library.release_config) &&
@@ -32,6 +33,17 @@ bool find_all(void* loaded, UcxLibrary& library) {
          find_symbol(loaded, "ucp_context_print_info", library.print_context) && find_symbol(loaded, "ucs_status_string", library.text_of_code);
 }
 
+Result<UcxLibrary> load(const std::string& name) {
+  static const MoreVariables more(quiet);
+  more.enter();
+  void* const loaded = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  more.leave();
+  if (!loaded) return Status(ErrorCode::init, why_not_loaded(name.c_str()));
+  UcxLibrary library = {};
+  if (!find_all(loaded, library)) return Status(ErrorCode::init, fmt::format("{} lacks what UCX {}.{} has", name, abi::major_version, abi::minor_version));
+  return library;
+}
+
 struct ReleaseConfig {
   const UcxLibrary* library;
   void operator()(abi::Config* config) const { library->release_config(config); }
@@ -39,23 +51,10 @@ struct ReleaseConfig {
 
 }  // namespace
 
-WhileLoadingUcx::WhileLoadingUcx() {
-  const Environment environment = process_environment();
-  for (const auto& [name, value] : quiet)
-    if (!environment.contains(name) && setenv(name, value, 0) == 0) set_.push_back(name);
-}
-
-WhileLoadingUcx::~WhileLoadingUcx() {
-  for (const char* name : set_) unsetenv(name);
-}
-
+// The first time decides for the process.
 Result<UcxLibrary> load_ucx(const Settings& settings) {
-  const std::string name = settings.ucx_library.empty() ? library_name : settings.ucx_library;
-  void* loaded = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!loaded) return Status(ErrorCode::init, why_not_loaded(name.c_str()));
-  UcxLibrary library = {};
-  if (!find_all(loaded, library)) return Status(ErrorCode::init, fmt::format("{} lacks what UCX {}.{} has", name, abi::major_version, abi::minor_version));
-  return library;
+  static const Result<UcxLibrary> loaded = load(settings.ucx_library.empty() ? library_name : settings.ucx_library);
+  return loaded;
 }
 
 Result<std::string> ucx_transports(const Settings& settings, const Environment& environment) {
@@ -75,7 +74,9 @@ Result<abi::Context*> make_ucx_context(const UcxLibrary& library, const Settings
   abi::Config* read = nullptr;
   if (const abi::Code code = library.read_config(nullptr, nullptr, &read); code != abi::success) return Status(ErrorCode::init, library.text_of_code(code));
   const std::unique_ptr<abi::Config, ReleaseConfig> config(read, {&library});
-  if (const abi::Code code = library.modify_config(config.get(), "TLS", transports->c_str()); code != abi::success) return Status(ErrorCode::init, library.text_of_code(code));
+  // Messages are pushed and not fetched, so that what a rank has sent is not lost with it once the other's UCX was turned.
+  for (const auto& [name, value] : {std::pair("TLS", transports->c_str()), std::pair("RNDV_THRESH", "inf")})
+    if (const abi::Code code = library.modify_config(config.get(), name, value); code != abi::success) return Status(ErrorCode::init, fmt::format("{}={}: {}", name, value, library.text_of_code(code)));
   abi::Parameters parameters = {};
   parameters.filled = abi::Parameters::has_features | abi::Parameters::has_expected_endpoints;
   parameters.features = abi::tags | abi::wake_up;
@@ -87,7 +88,6 @@ Result<abi::Context*> make_ucx_context(const UcxLibrary& library, const Settings
 }
 
 Result<UcxFindings> look_for_ucx(const Settings& settings) {
-  const WhileLoadingUcx loading;
   auto library = load_ucx(settings);
   if (!library.ok()) return library.status();
   auto context = make_ucx_context(*library, settings, 2);

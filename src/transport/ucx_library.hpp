@@ -34,18 +34,6 @@ struct UcxLibrary {
   ucx_abi::TextOfCode text_of_code;
 };
 
-// While it is loaded and begins UCX reads what it is to do beside moving messages: it would take over the signals of crashes, and the program's malloc() and munmap(), and write to
-// standard output. What the user has set stays.
-class WhileLoadingUcx {
- public:
-  WhileLoadingUcx();
-  WhileLoadingUcx(const WhileLoadingUcx&) = delete;
-  ~WhileLoadingUcx();
-
- private:
-  std::vector<const char*> set_;
-};
-
 Result<UcxLibrary> load_ucx(const Settings& settings);
 
 // Which of UCX's transports may be used, beyond what the user has named. InitError: tcp is named, and must not be used.

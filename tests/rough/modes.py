@@ -4,6 +4,7 @@ A mode may change the program's environment, enter something in the process that
 something around it (a cgroup, neighbours) that is taken away again afterwards.
 """
 import contextlib
+import ctypes
 import os
 import resource
 import shutil
@@ -116,9 +117,22 @@ def no_machines():
     return need_root() or system.cannot_unshare(system.CLONE_NEWNET)
 
 
-def machines(name, sentence, layout, short=False, **more):
+def no_ucx():
+    try:
+        ctypes.CDLL("libucp.so.0")
+    except OSError as error:
+        return f"needs UCX (Debian: libucx0): {error}"
+    return None
+
+
+def ucx(transports):
+    """UCX between hosts, by those of its transports that need no device of their own."""
+    return {"UNISONO_TRANSPORT": "ucx", "UNISONO_FABRIC": "trusted", "UNISONO_UCX_TCP": "on", "UCX_TLS": transports}
+
+
+def machines(name, sentence, layout, short=False, cannot=no_machines, **more):
     """Every world on several machines, which the test makes: tests/support/machine_mode.hpp."""
-    return Mode(name, sentence, environment={"UNISONO_TEST_MACHINES": layout, "UNISONO_SECRET": SECRET, **more}, cannot=no_machines, short=short)
+    return Mode(name, sentence, environment={"UNISONO_TEST_MACHINES": layout, "UNISONO_SECRET": SECRET, **more}, cannot=cannot, short=short)
 
 
 # Of d and g the test itself takes care, for each rank that it starts: tests/support/rank_process.cpp.
@@ -146,6 +160,8 @@ MODES = {mode.name: mode for mode in (
     Mode("l-encrypted", "on two pretended hosts, all bytes in TLS",
          environment={"UNISONO_TEST_HOSTS": "halves", "UNISONO_SECRET": SECRET, "UNISONO_ENCRYPT": "on"}),
     Mode("l-alone", "on a pretended host a rank", environment={"UNISONO_TEST_HOSTS": "alone"}),
+    Mode("l-ucx", "on two pretended hosts, UCX's shared memory between them", environment={"UNISONO_TEST_HOSTS": "halves", **ucx("shm,self")}, cannot=no_ucx, short=True),
+    machines("m-ucx", "on two machines, UCX's TCP between them", "halves", cannot=lambda: no_ucx() or no_machines(), UCX_NET_DEVICES="wire", **ucx("tcp,self")),
     machines("m-1+1", "on a machine a rank", "alone"),
     machines("m-2+2", "on two machines", "halves", short=True),
     machines("m-3+1", "on two machines, one of one rank", "uneven"),

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,6 +50,12 @@ std::string in(const Descriptor& network) { return fmt::format("nsenter --net=/p
 
 // A line for `ip -batch` in that namespace.
 void run_ip(const Descriptor& network, const std::string& lines) { run(fmt::format("printf '{}' | {} ip -batch -", lines, in(network))); }
+
+// /sys as this thread's machine has it: there UCX looks for interfaces. Of a mode that is not root's own it stays as it is.
+void show_devices() {
+  if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return;
+  static_cast<void>(mount("sysfs", "/sys", "sysfs", 0, nullptr));
+}
 
 }  // namespace
 
@@ -105,6 +112,7 @@ void TestMachines::set_up(int machine, Families families) const {
 void TestMachines::enter(int machine) const {
   const Spaces& spaces = spaces_[static_cast<size_t>(machine)];
   if (setns(spaces.network.number(), CLONE_NEWNET) != 0 || setns(spaces.names.number(), CLONE_NEWUTS) != 0) cannot(fmt::format("machine {} cannot be entered", machine));
+  show_devices();
 }
 
 void TestMachines::run_in(int machine, const std::string& command) const {

@@ -78,6 +78,7 @@ class PostCounter final : public Fabric {
     explicit Other(const PostCounter& here) : here_(here) {}
     Status state() const override { return here_.broken; }
     bool has_unsent() const override { return false; }
+    void lost() override {}
     const PostCounter& here_;
   };
 
