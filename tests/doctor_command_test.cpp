@@ -64,7 +64,7 @@ std::string check(const std::string& name, const std::string& key, const std::st
 TEST_F(DoctorCommand, has_a_row_for_every_check) {
   const Outcome text = run("$DOCTOR");
   for (const char* part : {"version", "kernel", "instruction_set", "settings", "launcher", "secret", "descriptors", "memory", "shared_memory", "address_space", "locked_memory",
-                           "processes", "cores", "peer_reads", "system_calls", "interrupts", "meeting_point", "interfaces", "mtu", "tcp_memory", "backlog", "ports", "engines"}) {
+                           "processes", "cores", "peer_reads", "system_calls", "interrupts", "meeting_point", "interfaces", "mtu", "tcp_memory", "backlog", "ports", "engines", "fabric"}) {
     EXPECT_TRUE(text.says(fmt::format(" {} ", part))) << part << " is not in\n" << text.output;
   }
   EXPECT_TRUE(text.says("a world of 1") && text.says("unisono secret new") && text.says("UCX not yet")) << text.output;

@@ -50,8 +50,11 @@ MachineFacts good_machine() {
   facts.backlog = 4096;
   facts.ports = std::array<int64_t, 2>{32768, 60999};
   facts.engines = {{"libucp.so.0", "UCX", false, "not there"}, {"libmunge.so.2", "MUNGE", true, "/usr/lib/libmunge.so.2"}};
+  facts.ucx = Fact<UcxFindings>::unknown("not there");
   return facts;
 }
+
+const std::vector<RdmaPort> mellanox = {{"mlx5_0", "1", "ACTIVE", "100 Gb/sec (4X EDR)", "InfiniBand"}};
 
 Row row_of(const MachineFacts& facts, std::string_view name) {
   for (const Row& row : check_machine(facts))
@@ -111,6 +114,11 @@ const std::vector<Ill>& ills() {
       {"system_calls", Verdict::problem, [](auto& facts) { facts.seccomp = 2; facts.refused = {{"pidfd_open", EPERM}}; }, {"filter is on", "pidfd_open: Operation not permitted"}, {"allow pidfd_open"}},
       {"system_calls", Verdict::warning, [](auto& facts) { facts.refused = {{"membarrier", ENOSYS}}; }, {"membarrier"}, {"allow membarrier"}},
       {"engines", Verdict::note, [](auto& facts) { facts.engines[0].is_known = false; facts.engines[0].detail = "no process"; }, {"unknown: libucp.so.0: no process", "not found: none"}, {}},
+      {"fabric", Verdict::note, [](auto& facts) { facts.rdma = mellanox; }, {"mlx5_0 port 1: ACTIVE, 100 Gb/sec (4X EDR), InfiniBand", "UCX encrypts nothing"}, {"UNISONO_FABRIC=trusted"}},
+      {"fabric", Verdict::problem, [](auto& facts) { facts.settings.transport = "ucx"; }, {"UNISONO_FABRIC is untrusted"}, {"UNISONO_FABRIC=trusted"}},
+      {"fabric", Verdict::warning, [](auto& facts) { facts.rdma = mellanox; facts.settings.fabric = "trusted"; }, {"UCX cannot be used (not there)", "TCP is used"}, {"libucx0", "libucx-cu12", "UNISONO_UCX_LIBRARY"}},
+      {"fabric", Verdict::warning, [](auto& facts) { facts.settings.fabric = "trusted"; facts.settings.transport = "ucx"; facts.ucx = UcxFindings{"1.13.1", {"self/memory0", "posix/memory"}}; },
+       {"no device for RDMA", "UCX 1.13.1 may use self/memory0, posix/memory", "none of it leads to another machine"}, {"ibv_devinfo"}},
       {"interrupts", Verdict::note, [](auto& facts) { facts.interrupt_is_ignored = true; }, {"ignored"}, {"SIGTERM"}},
       {"meeting_point", Verdict::problem, [](auto& facts) { facts.meeting.lookup = {ErrorCode::init, "nobody is called nowhere"}; }, {"nobody"}, {"export MASTER_ADDR="}},
       {"meeting_point", Verdict::warning, [](auto& facts) { facts.meeting.is_loopback = true; }, {"nobody else's way"}, {"export MASTER_ADDR"}},
@@ -165,9 +173,29 @@ TEST(Doctor, asks_no_secret_and_no_network_of_a_machine_alone) {
   EXPECT_NE(row_of(facts, "launcher").found.find("a world of 1"), std::string::npos);
 }
 
+TEST(Doctor, says_which_fabric_is_used) {
+  MachineFacts facts = good_machine();
+  EXPECT_NE(row_of(facts, "fabric").found.find("TCP is used between machines"), std::string::npos);
+  facts.rdma = mellanox;
+  facts.settings.fabric = "trusted";
+  facts.ucx = UcxFindings{"1.18.0", {"rc_mlx5/mlx5_0:1", "posix/memory"}};
+  const Row row = row_of(facts, "fabric");
+  EXPECT_EQ(row.verdict, Verdict::ok);
+  EXPECT_NE(row.found.find("UCX 1.18.0 may use rc_mlx5/mlx5_0:1, posix/memory, and is used between machines"), std::string::npos) << row.found;
+}
+
+TEST(Doctor, reads_the_devices_for_rdma) {
+  const std::string port = "sys/class/infiniband/mlx5_0/ports/1/";
+  const FileTree tree({{port + "state", "4: ACTIVE\n"}, {port + "rate", "100 Gb/sec (4X EDR)\n"}, {port + "link_layer", "InfiniBand\n"}});
+  const auto ports = rdma_ports(tree.root());
+  ASSERT_EQ(ports.size(), 1u);
+  EXPECT_EQ(ports[0].device + ports[0].number + ports[0].state + ports[0].rate + ports[0].layer, "mlx5_01ACTIVE100 Gb/sec (4X EDR)InfiniBand");
+  EXPECT_TRUE(rdma_ports(tree.root() + "nowhere/").empty());
+}
+
 TEST(Doctor, shows_where_the_engines_are_and_what_they_are_used_for) {
   const Row row = row_of(good_machine(), "engines");
-  for (const char* part : {"found: /usr/lib/libmunge.so.2", "not found: libucp.so.0", "UCX not yet"}) EXPECT_NE(row.found.find(part), row.found.npos) << row.found;
+  for (const char* part : {"found: /usr/lib/libmunge.so.2", "not found: libucp.so.0", "UCX where the row `fabric` says so"}) EXPECT_NE(row.found.find(part), row.found.npos) << row.found;
 }
 
 TEST(Doctor, reads_the_pids_that_are_left_from_the_tightest_group) {

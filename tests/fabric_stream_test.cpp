@@ -278,6 +278,7 @@ TEST(FabricFrames, that_cannot_be_there_are_refused) {
   EXPECT_FALSE(can_be({Kind::took, 0, 10}, greeted)) << "no more than before";
   EXPECT_TRUE(can_be({Kind::ended, 0, 5}, moved));
   EXPECT_FALSE(can_be({Kind::ended, 0, 5}, greeted)) << "nothing came by the fabric";
+  EXPECT_TRUE(can_be({Kind::ended, 0, 0}, greeted));
   EXPECT_FALSE(can_be({Kind::took, 0, 1}, ended)) << "nothing after the end";
   EXPECT_FALSE(can_be({static_cast<Kind>(0), 0, 0}, moved));
   EXPECT_FALSE(can_be({static_cast<Kind>(6), 0, 0}, moved));

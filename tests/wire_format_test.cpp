@@ -10,6 +10,7 @@
 #include "rendezvous/reach.hpp"
 #include "rendezvous/roster.hpp"
 #include "rendezvous/running_world.hpp"
+#include "transport/fabric_frames.hpp"
 #include "transport/greeting.hpp"
 #include "transport/striped_channel.hpp"
 #include "trust/identity.hpp"
@@ -70,31 +71,31 @@ TEST(WireFormat, of_an_identity) {
 TEST(WireFormat, of_a_seat) {
   const std::string version = UNISONO_VERSION " ";
   EXPECT_EQ((Seat{4, 3, 4711, 0xabc, 0xdef, "two", 2, true, 3, true, "10.0.0.1:29500"}.text()), version + "4 3 4711 abc def two 2 1 3 1 10.0.0.1:29500");
-  for (const char* text : {"4 3 4711 abc def two 2 1 3 10.0.0.1:29500", "1 0 1 0 0 ? 0 0 1 "}) EXPECT_TRUE(Seat::parse(version + text)) << text;
-  for (const char* text : {"", "0 3 4711 abc def two 2 0 1 x", "4 -3 4711 abc def two 2 0 1 x", "4 3 -4711 abc def two 2 0 1 x", "4 3 4711 abc", "4 3 4711 abc def  2 0 1 x",
-                           "4 3 4711 0abc def two 2 0 1 x", "4 3 99999999999 abc def two 2 0 1 x", "4 3 4711 abc def t\x1bo 2 0 1 x", "4 3 4711 abc def two -2 0 1 x",
-                           "4 3 4711 abc def two 2 0 1 10.0.0.1\x1b[2J", "4 3 4711 abc def two 2 2 1 x", "4 3 4711 abc def two 2 0 0 x", "4 3 4711 abc def two 2 x"})
+  for (const char* text : {"4 3 4711 abc def two 2 1 3 1 10.0.0.1:29500", "1 0 1 0 0 ? 0 0 1 0 "}) EXPECT_TRUE(Seat::parse(version + text)) << text;
+  for (const char* text : {"", "0 3 4711 abc def two 2 0 1 0 x", "4 -3 4711 abc def two 2 0 1 0 x", "4 3 -4711 abc def two 2 0 1 0 x", "4 3 4711 abc", "4 3 4711 abc def  2 0 1 0 x",
+                           "4 3 4711 0abc def two 2 0 1 0 x", "4 3 99999999999 abc def two 2 0 1 0 x", "4 3 4711 abc def t\x1bo 2 0 1 0 x", "4 3 4711 abc def two -2 0 1 0 x",
+                           "4 3 4711 abc def two 2 0 1 0 10.0.0.1\x1b[2J", "4 3 4711 abc def two 2 2 1 0 x", "4 3 4711 abc def two 2 0 1 2 x", "4 3 4711 abc def two 2 0 0 0 x", "4 3 4711 abc def two 2 x"})
     EXPECT_FALSE(Seat::parse(version + text)) << text;
-  EXPECT_FALSE(Seat::parse(version + "4 3 4711 abc def two 2 0 1 " + std::string(1100, '1'))) << "too long";
+  EXPECT_FALSE(Seat::parse(version + "4 3 4711 abc def two 2 0 1 0 " + std::string(1100, '1'))) << "too long";
   EXPECT_EQ(reason_to_give_up("8 rank 3\n\x1b[2J did not come").message(), "rank 3 ?[2J did not come");
   EXPECT_EQ(reason_to_give_up("18 x").code(), ErrorCode::init);
 }
 
 TEST(WireFormat, of_a_seat_whose_rank_has_ended) {
   const std::string version = UNISONO_VERSION " ";
-  const Seat seat{4, 3, 4711, 0xabc, 0xdef, "two", 2, true, 3, ""};
-  EXPECT_EQ(seat.ended_text(), version + "ended 4 3 4711 abc def two 2 1 3 ");
+  const Seat seat{4, 3, 4711, 0xabc, 0xdef, "two", 2, true, 3, true, ""};
+  EXPECT_EQ(seat.ended_text(), version + "ended 4 3 4711 abc def two 2 1 3 1 ");
   ASSERT_TRUE(Seat::parse_ended(seat.ended_text()));
   EXPECT_EQ(Seat::parse_ended(seat.ended_text())->text(), seat.text());
   EXPECT_EQ(Seat::version_of(seat.ended_text()), UNISONO_VERSION);
   EXPECT_FALSE(Seat::parse(seat.ended_text())) << "nobody is there";
-  for (const std::string& text : {seat.text(), std::string(), std::string(" ended"), version + "ended", version + "ended ended 4 3 4711 abc def two 2 1 3 ", version + "ended  4 3 4711 abc def two 2 1 3 ",
-                                  version + "ended 4 3 4711 abc def two 2 1 3 " + std::string(1100, '1')})
+  for (const std::string& text : {seat.text(), std::string(), std::string(" ended"), version + "ended", version + "ended ended 4 3 4711 abc def two 2 1 3 1 ", version + "ended  4 3 4711 abc def two 2 1 3 1 ",
+                                  version + "ended 4 3 4711 abc def two 2 1 3 1 " + std::string(1100, '1')})
     EXPECT_FALSE(Seat::parse_ended(text)) << text;
 }
 
 TEST(WireFormat, of_a_running_world) {
-  const std::string name(32, 'a'), digest(32, '7'), seat = UNISONO_VERSION " 4 0 4711 abc 0 two 0 0 1 10.0.0.1:29500";
+  const std::string name(32, 'a'), digest(32, '7'), seat = UNISONO_VERSION " 4 0 4711 abc 0 two 0 0 1 0 10.0.0.1:29500";
   const std::string text = fmt::format("2 {} {} {}", name, digest, seat);
   ASSERT_TRUE(RunningWorld::parse(text));
   EXPECT_EQ(RunningWorld::parse(text)->job, "store " + name);
@@ -131,6 +132,12 @@ TEST(WireFormat, of_frames) {
   EXPECT_FALSE(can_be(LinkFrame{.tile = 5}, 4, 5));
   EXPECT_FALSE(can_be(LinkFrame{.tile = 3}, 4, 5));
   EXPECT_FALSE(can_be(LinkFrame{.tile = UINT32_MAX}, 4, 5));
+}
+
+// Which of them can be where is in fabric_stream_test.
+TEST(WireFormat, of_a_frame_beside_a_fabric) {
+  EXPECT_EQ(hexadecimal_of(FabricFrame{.kind = FabricFrame::Kind::hello, .bytes = 0x40, .number = 0x0807060504030201}), "01000000" "40000000" "0102030405060708");
+  EXPECT_EQ(hexadecimal_of(FabricFrame{.kind = FabricFrame::Kind::ended, .bytes = 0, .number = 3}), "05000000" "00000000" "0300000000000000");
 }
 
 TEST(WireFormat, of_a_stripe) {

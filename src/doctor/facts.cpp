@@ -163,6 +163,9 @@ MachineFacts read_machine_facts(const Environment& environment, const std::strin
   auto settings = settings_from(environment);
   facts.settings_status = settings.status();
   if (settings.ok()) facts.settings = *settings;
+  auto ucx = examine_ucx(facts.settings);
+  facts.ucx = ucx.ok() ? Fact<UcxFindings>(*ucx) : Fact<UcxFindings>::unknown(ucx.status().message());
+  facts.rdma = rdma_ports(root);
   read_launch(facts, environment);
   read_limits(facts);
   facts.memory = memory_headroom(root);

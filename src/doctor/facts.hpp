@@ -11,6 +11,7 @@
 #include "doctor/probes.hpp"
 #include "rendezvous/launchers.hpp"
 #include "transport/headroom.hpp"
+#include "transport/ucx_library.hpp"
 #include "unisono/settings.hpp"
 #include "unisono/status.hpp"
 
@@ -107,6 +108,8 @@ struct MachineFacts {
   Fact<int64_t> most_receive_bytes, backlog;  // net.core.rmem_max, net.core.somaxconn
   Fact<std::array<int64_t, 2>> ports;         // net.ipv4.ip_local_port_range
   std::vector<Engine> engines = {};
+  std::vector<RdmaPort> rdma = {};
+  Fact<UcxFindings> ucx;
 };
 
 // Everything; takes milliseconds, and at most a few seconds where a name is not known. In a process with one thread: see probes.hpp. `root` is "/" but in tests.

@@ -48,8 +48,36 @@ Row check_engines(const MachineFacts& facts) {
     list += (list.empty() ? "" : ", ") + (is_placed ? engine.detail : engine.library) + (engine.is_known ? "" : ": " + engine.detail);
   }
   return {{}, unknown.empty() ? Verdict::ok : Verdict::note,
-          fmt::format("found: {}; not found: {}{}. PMIx is used under launchers that speak it, MUNGE there to hand out a secret where there is none, UCX not yet: memory on one machine and TCP between machines are built in", found.empty() ? "none" : found,
+          fmt::format("found: {}; not found: {}{}. PMIx is used under launchers that speak it, MUNGE there to hand out a secret where there is none, UCX where the row `fabric` says so: memory on one machine and TCP between machines are built in", found.empty() ? "none" : found,
                       absent.empty() ? "none" : absent, unknown.empty() ? "" : "; unknown: " + unknown)};
+}
+
+std::string text_of(const std::vector<RdmaPort>& ports) {
+  std::string text;
+  for (const RdmaPort& port : ports) text += fmt::format("{}{} port {}: {}, {}, {}", text.empty() ? "" : "; ", port.device, port.number, port.state, port.rate, port.layer);
+  return text.empty() ? "no device for RDMA is here" : text;
+}
+
+std::string text_of(const Fact<UcxFindings>& ucx) {
+  if (!ucx) return fmt::format("UCX cannot be used ({})", ucx.why);
+  std::string devices;
+  for (const std::string& device : ucx->devices) devices += (devices.empty() ? "" : ", ") + device;
+  return fmt::format("UCX {} may use {}", ucx->version, devices.empty() ? "nothing" : devices);
+}
+
+Row check_fabric(const MachineFacts& facts) {
+  const Settings& settings = facts.settings;
+  const bool is_trusted = settings.fabric == "trusted", is_asked_for = settings.transport == "ucx";
+  const std::string found = fmt::format("{}; {}", text_of(facts.rdma), text_of(facts.ucx));
+  if (!is_asked_for && (facts.rdma.empty() || settings.transport == "tcp")) return {{}, Verdict::ok, found + "; TCP is used between machines"};
+  if (!is_trusted) {
+    const std::string advice = "if nobody but you reaches that network: export UNISONO_FABRIC=trusted";
+    return {{}, is_asked_for ? Verdict::problem : Verdict::note, found + "; UNISONO_FABRIC is untrusted, and UCX encrypts nothing", advice};
+  }
+  if (!facts.ucx) return {{}, Verdict::warning, found + "; TCP is used between machines", "sudo apt install libucx0, or pip install libucx-cu12 and name its lib/libucp.so.0 by UNISONO_UCX_LIBRARY"};
+  if (!facts.ucx->leads_elsewhere())
+    return {{}, Verdict::warning, found + ", and none of it leads to another machine: TCP is used", "see with ibv_devinfo (Debian: ibverbs-utils) whether the device's driver is loaded and its port is up"};
+  return {{}, Verdict::ok, found + ", and is used between machines"};
 }
 
 constexpr MachineCheck table[] = {
@@ -76,6 +104,7 @@ constexpr MachineCheck table[] = {
     {"backlog", check_backlog},
     {"ports", check_ports},
     {"engines", check_engines},
+    {"fabric", check_fabric},
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <sstream>
 #include <csignal>
 #include <cstring>
 
@@ -169,6 +170,24 @@ std::vector<Engine> find_engines() {
     engines.push_back(std::move(engine));
   }
   return engines;
+}
+
+Result<UcxFindings> examine_ucx(const Settings& settings) {
+  constexpr char failed = '-';  // in front of why
+  auto answer = in_child([&] {
+    auto findings = look_for_ucx(settings);
+    if (!findings.ok()) return failed + findings.status().message();
+    std::string lines = findings->version;
+    for (const std::string& device : findings->devices) lines += "\n" + device;
+    return lines;
+  }, patience_s);
+  if (!answer.ok()) return answer.status();
+  if (answer->starts_with(failed)) return Status(ErrorCode::init, legible(std::string_view(*answer).substr(1)));
+  UcxFindings findings;
+  std::istringstream lines(*answer);
+  std::getline(lines, findings.version);
+  for (std::string line; std::getline(lines, line);) findings.devices.push_back(legible(line));
+  return findings;
 }
 
 }  // namespace unisono::doctor

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "transport/ucx_library.hpp"
+#include "unisono/settings.hpp"
 #include "unisono/status.hpp"
 
 namespace unisono::doctor {
@@ -34,5 +36,8 @@ struct Engine {
   bool is_known = true;     // otherwise it could not be tried
 };
 std::vector<Engine> find_engines();
+
+// What UCX finds, where it can be loaded.
+Result<UcxFindings> examine_ucx(const Settings& settings);
 
 }  // namespace unisono::doctor

@@ -10,6 +10,7 @@
 #include "base/check.hpp"
 #include "rendezvous/guest.hpp"
 #include "trust/digest.hpp"
+#include "transport/fabric.hpp"
 
 namespace unisono {
 namespace {
@@ -56,8 +57,7 @@ Status Machines::check_seat(int rank, const Seat& seat) const {
     return {ErrorCode::init, fmt::format("UNISONO_SOCKETS_PER_PEER is {} on rank {} ({}) and {} on {}; give all ranks the same", seat.sockets_per_peer, rank, seat.who(),
                                          request_.sockets_per_peer, us())};
   if (seat.fabric != request_.fabric)
-    return {ErrorCode::init, fmt::format("rank {} ({}) {} UCX between hosts (UNISONO_TRANSPORT, UNISONO_FABRIC), and {} {}; give all ranks the same", rank, seat.who(), seat.fabric ? "tries" : "does not try", us(),
-                                         request_.fabric ? "does" : "does not")};
+    return {ErrorCode::init, differs_in_fabric(fmt::format("rank {} ({})", rank, seat.who()), seat.fabric, us())};
   const std::string here = process_here_(rank);
   if (!here.empty() && seat.machine != mine_) return two_claim(rank, here, seat);
   if (here.empty() && seat.machine == mine_) return {ErrorCode::init, fmt::format("rank {} ({}) went away while joining", rank, seat.who())};

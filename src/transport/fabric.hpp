@@ -56,4 +56,9 @@ class Fabric {
   virtual bool is_in_child() const = 0;
 };
 
+// What is said where only some ranks look for a fabric.
+inline std::string differs_in_fabric(const std::string& one, bool tries, const std::string& other) {
+  return one + (tries ? " tries" : " does not try") + " UCX between hosts (UNISONO_TRANSPORT, UNISONO_FABRIC), and " + other + (tries ? " does not" : " does") + "; give all ranks the same";
+}
+
 }  // namespace unisono

@@ -15,7 +15,7 @@ struct FabricFrame {
     data,       // bytes of the stream follow
     moves,      // whatever comes after this comes by the fabric
     took,       // number: so many bytes of the fabric's were taken, ever
-    ended,      // number: so many bytes were sent by the fabric, and nothing more will be
+    ended,      // number: so many bytes were sent by the fabric, and nothing more will be by either
   };
 
   Kind kind;

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/clock.hpp"
+#include "base/shortage.hpp"
 
 namespace unisono {
 namespace {
@@ -15,6 +16,7 @@ namespace {
 constexpr size_t most_fetched = 16;        // messages that are kept ready
 constexpr uint64_t first_frames_bytes = 64 << 10;  // while it may still move: not before the frame is over
 constexpr unsigned looks_between = 64;     // at the way, which costs a system call
+constexpr double rest_of_the_killed_s = 0.1;  // a message of which a part had come when its sender was killed may never be whole
 constexpr uint64_t told_after = FabricStream::window_bytes / 4;
 
 uint64_t random_tag() {
@@ -43,7 +45,7 @@ Status check_fabric_frame(const FabricFrame& frame, const FabricHeard& heard) {
     if (frame.bytes != 0) return false;
     if (frame.kind == Kind::moves) return !heard.moved && frame.number == 0;
     if (frame.kind == Kind::took) return frame.number > heard.taken && frame.number <= heard.sent;
-    return frame.kind == Kind::ended && heard.moved;
+    return frame.kind == Kind::ended && (heard.moved || frame.number == 0);
   };
   if (can_be()) return Status::success();
   return {ErrorCode::protocol, fmt::format("it sent a frame of kind {}, {} bytes and number {} beside its fabric, which cannot be there", static_cast<uint32_t>(frame.kind), frame.bytes, frame.number)};
@@ -142,7 +144,8 @@ int64_t FabricStream::write_by_way(Channel::Sent first, Channel::Sent second) {
   const size_t heads = head_.size();
   if (heads > 0) head_.append(reinterpret_cast<const char*>(begin.data()), begin.size());
   const auto gone = static_cast<size_t>(heads > 0 ? way_->write(bytes_of(head_), rest) : way_->write(begin, rest));
-  if (heads > 0) head_ = head_.substr(0, heads).substr(std::min(gone, heads));
+  head_.resize(heads);  // none of this takes memory: the bytes have gone
+  head_.erase(0, std::min(gone, heads));
   const size_t count = gone - std::min(gone, heads);
   way_left_ -= count;
   if (!way_->state().ok()) judge_end(way_->state());
@@ -180,7 +183,7 @@ void FabricStream::fetch() {
 void FabricStream::judge_end(const Status& why) {
   if (heard_.moved) fetch();
   const bool more_may_come = !messages_.empty() || (heard_.ended && came_ < ends_at_);
-  if (more_may_come && rest_by_.at_ns == never_ns) rest_by_ = Deadline::in_seconds(rest_within_s_);
+  if (more_may_come && rest_by_.at_ns == never_ns) rest_by_ = Deadline::in_seconds(heard_.ended ? rest_within_s_ : std::min(rest_within_s_, rest_of_the_killed_s));
   const bool is_whole = !messages_.empty() && messages_.front()->state != FabricMessage::State::flying;
   if (is_whole || (more_may_come && !rest_by_.passed())) return;
   state_ = why;
@@ -247,9 +250,16 @@ void FabricStream::arm(bool to_write, bool to_read) {
   if (sends_by_fabric() || heard_.moved) fabric_.arm();
 }
 
+// The fabric takes leave of those whom it can reach and who are there: who the other is, and that it has gone, may not have been heard yet.
+void FabricStream::look_once_more() {
+  if (state_.ok()) hear();
+  if (peer_ && !way_->state().ok() && !heard_.ended) peer_->lost();
+}
+
 void FabricStream::close() {
   if (std::exchange(closed_, true) || fabric_.is_in_child()) return;
-  if (sends_by_fabric() && state_.ok() && words_.empty()) {
+  static_cast<void>(or_out_of_memory([this] { return look_once_more(), Status::success(); }).ok());
+  if (said_hello_ && way_left_ == 0 && state_.ok() && words_.empty()) {
     say(FabricFrame::Kind::ended, heard_.sent);
     push_words();
   }

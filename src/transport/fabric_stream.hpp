@@ -50,6 +50,7 @@ class FabricStream final : public Stream {
   int64_t read_by_fabric(std::span<std::byte> target);
   void fetch();
   void look_around();
+  void look_once_more();
   void judge_end(const Status& why);
 
   Fabric& fabric_;

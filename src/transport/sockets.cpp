@@ -294,8 +294,7 @@ Status Sockets::verdict_on(const SocketKey& key) const {
   if (choice_.sealed && !key.sealed)
     return {ErrorCode::init, fmt::format("UNISONO_ENCRYPT is on on rank {} and off on rank {}; give all ranks the same", key.to, key.from)};
   if (key.group != 0 && (key.sealed == leads_to_fabric) != choice_.fabric)
-    return {ErrorCode::init, fmt::format("rank {} {} UCX between hosts (UNISONO_TRANSPORT, UNISONO_FABRIC), and rank {} {}; give all ranks the same", key.to, choice_.fabric ? "tries" : "does not try", key.from,
-                                         choice_.fabric ? "does not" : "does")};
+    return {ErrorCode::init, differs_in_fabric(fmt::format("rank {}", key.to), choice_.fabric, fmt::format("rank {}", key.from))};
   if (key.group != 0 && key.of != choice_.per_peer)
     return {ErrorCode::init, fmt::format("UNISONO_SOCKETS_PER_PEER is {} on rank {} and {} on rank {}; give all ranks the same", choice_.per_peer, key.to,
                                          key.of, key.from)};

@@ -27,6 +27,7 @@
 #include "base/clock.hpp"
 #include "base/descriptor.hpp"
 #include "transport/address.hpp"
+#include "transport/fabric.hpp"
 #include "transport/listeners.hpp"
 #include "transport/opening.hpp"
 #include "transport/proofs.hpp"

@@ -155,7 +155,6 @@ Result<std::shared_ptr<UcxPeer>> Ucx::reach_here(const std::string& address) {
   }
   if (code == abi::success) {
     peers_.emplace(address, peer);
-    if (peers_.size() == 1) sockets_.wake_by(now_ns() + left_alone_ns);
     return peer;
   }
   const std::string why = code == abi::unreachable ? "this machine and another have no device in common" : library_.text_of_code(code);
@@ -279,7 +278,7 @@ void Ucx::arm() {
 // What a rank's own turns do while it is in a call: others may wait for it while it computes.
 void Ucx::look_after() {
   std::lock_guard lock(mutex_);
-  if (is_closed() || peers_.empty()) return;
+  if (is_closed()) return;
   answer_farewells();
   if (now_ns() - turned_at_ns_ > idle_ns) pool_.clear();
   if (!is_watched_ && now_ns() - turned_at_ns_ < left_alone_ns) return sockets_.wake_by(turned_at_ns_ + left_alone_ns);
@@ -299,10 +298,10 @@ void Ucx::answer_farewells() {
     std::memcpy(&tag, farewell->data.data(), sizeof(tag));
     const std::string address(reinterpret_cast<const char*>(farewell->data.data()) + sizeof(tag), farewell->bytes - sizeof(tag));
     pool(farewell);
-    const auto peer = peers_.find(address);
-    if (peer == peers_.end()) continue;
-    peer->second->has_said_farewell = true;
-    static_cast<void>(send_here(*peer->second, tag, {}, {}).ok());  // else it waits for as long as it does
+    auto peer = reach_here(address);
+    if (!peer.ok()) continue;
+    (*peer)->has_said_farewell = true;
+    static_cast<void>(send_here(**peer, tag, {}, {}).ok());  // else it waits for as long as it does
   }
 }
 
@@ -383,7 +382,7 @@ class NoFabric final : public Fabric {
 bool asks_for_ucx(const Settings& settings) { return settings.transport == "ucx"; }
 
 Result<std::unique_ptr<Fabric>> open_ucx(Sockets& sockets, const FabricUse& use) {
-  if (!asks_for_ucx(use.settings) && rdma_devices().empty()) return Status(ErrorCode::init, "this machine has no device for RDMA");
+  if (!asks_for_ucx(use.settings) && rdma_ports().empty()) return Status(ErrorCode::init, "this machine has no device for RDMA");
   auto library = load_ucx(use.settings);
   if (!library.ok()) return Status(ErrorCode::init, fmt::format("UCX cannot be loaded ({}); {}", library.status().message(), where_to_get_it));
   auto context = make_ucx_context(*library, use.settings, use.ranks);

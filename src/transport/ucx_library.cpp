@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
+#include <sstream>
 
 #include "base/environment.hpp"
 #include "base/symbols.hpp"
@@ -99,15 +101,34 @@ Result<UcxFindings> look_for_ucx(const Settings& settings) {
   if (memory) fclose(memory);
   const std::unique_ptr<char, decltype(&std::free)> owned(text, std::free);
   library->cleanup(*context);
-  return UcxFindings{library->version(), std::string(text ? text : "", bytes)};
+  UcxFindings findings{library->version(), {}};
+  std::istringstream lines(std::string(text ? text : "", bytes));
+  for (std::string line; std::getline(lines, line);)  // "#  resource 0  :  md 1  dev 1  flags -- tcp/eth0"
+    if (const size_t at = line.find("-- "); line.find("resource") != line.npos && at != line.npos) findings.devices.push_back(line.substr(at + 3));
+  return findings;
 }
 
-std::vector<std::string> rdma_devices() {
-  std::vector<std::string> names;
+bool UcxFindings::leads_elsewhere() const {
+  constexpr std::string_view here[] = {"self/", "sysv/", "posix/", "cma/", "knem/", "xpmem/"};
+  return std::ranges::any_of(devices, [&](const std::string& device) { return std::ranges::none_of(here, [&](std::string_view name) { return device.starts_with(name); }); });
+}
+
+std::vector<RdmaPort> rdma_ports(const std::string& root) {
+  namespace files = std::filesystem;
+  std::vector<RdmaPort> ports;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/sys/class/infiniband", error)) names.push_back(entry.path().filename());
-  std::ranges::sort(names);
-  return names;
+  for (const auto& device : files::directory_iterator(root + "sys/class/infiniband", error))
+    for (const auto& port : files::directory_iterator(device.path() / "ports", error)) {
+      const auto line = [&](const char* name) {
+        std::ifstream file(port.path() / name);
+        std::string text;
+        std::getline(file, text);
+        return text.substr(text.find(": ") == text.npos ? 0 : text.find(": ") + 2);  // "4: ACTIVE"
+      };
+      ports.push_back({device.path().filename(), port.path().filename(), line("state"), line("rate"), line("link_layer")});
+    }
+  std::ranges::sort(ports, {}, [](const RdmaPort& one) { return std::pair(one.device, one.number); });
+  return ports;
 }
 
 }  // namespace unisono

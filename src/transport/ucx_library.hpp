@@ -40,11 +40,19 @@ Result<UcxLibrary> load_ucx(const Settings& settings);
 Result<std::string> ucx_transports(const Settings& settings, const Environment& environment);
 Result<ucx_abi::Context*> make_ucx_context(const UcxLibrary& library, const Settings& settings, int ranks);
 
-// What UCX finds on this machine, in its own words; why not, where it cannot be loaded.
+// What UCX finds on this machine, of what it may use; why not, where it cannot be loaded.
 struct UcxFindings {
-  std::string version, transports;
+  std::string version;
+  std::vector<std::string> devices;  // "rc_mlx5/mlx5_0:1", as UCX names them
+
+  bool leads_elsewhere() const;  // one of them is more than this machine's memory
 };
 Result<UcxFindings> look_for_ucx(const Settings& settings);
-std::vector<std::string> rdma_devices();
+
+// A port of a device for RDMA, as /sys says.
+struct RdmaPort {
+  std::string device, number, state, rate, layer;  // mlx5_0, 1, ACTIVE, 100 Gb/sec (4X EDR), InfiniBand
+};
+std::vector<RdmaPort> rdma_ports(const std::string& root = "/");
 
 }  // namespace unisono

@@ -25,6 +25,7 @@ USABLE = "expects the group to be usable after calls that differ or are refused;
 ONE_HOST = "asks by name for algorithms that need all ranks on one host"
 NO_WITNESS = "expects to be told how a rank ended, which nobody can tell of a host without another rank"
 NOT_AWAITED = "expects all ranks to wait for one; between hosts who does not wait for it itself may return, or hears of it after two seconds"
+ENCRYPTS = "asks for encryption, which UCX has not"
 SEES_MEMORY = "looks at, or writes over, memory of a rank that is on another host here"
 BETWEEN_HOSTS = (
     ("agree_test", "MonitoredBarrier.is_not_a_barrier:AgreeDeath.*",
@@ -82,6 +83,9 @@ ROWS = (
         NO_WITNESS + "; descriptors and floods on machines are in machines_kills_test and machines_strangers_test, and an ordinary user cannot enter machines"),
     row("^m-", "pretended_hosts_test", "BetweenHosts.a_deadline_says_of_a_stopped_rank_*", "asks for a rank with a mate, which not every layout of machines has"),
     row("^m-encrypted$", "doctor_command_test", "DoctorCommand.measures_between_hosts", "pretends hosts, and has no secret to encrypt by"),
+    row("-ucx$", "machines_names_test", "MachinesNames.encryption_*:MachinesNames.settings_that_differ_*", ENCRYPTS),
+    row("-ucx$", "machines_doctor_test", "MachinesDoctor.knows_a_way_that_swallows_long_packets", "has it that data goes by the relay"),
+    row("-ucx$", "machines_strangers_test", "MachineStrangers.who_listen_to_the_wire_*", ENCRYPTS),
     row("^m-strangers$", "clock_jump_test", "WallClock.that_jumps_has_no_effect", WARNED),
     row("^m-strangers$", "deadline_test", "Deadline.a_straggler_is_named_in_a_warning_before_the_deadline", WARNED),
     row("^m-", "tcp_strangers_test", "TCPStrangers.a_secret_is_needed_*", "there is a secret, where there are machines"),

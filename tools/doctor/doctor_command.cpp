@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "doctor/machine_checks.hpp"
@@ -27,20 +28,29 @@ constexpr const char* explanation =
 
 struct Line {
   JobOptions options;
-  bool job = false, alone = false;
+  bool job = false, alone = false, fabric = false;
 };
 
-int examine_alone(const doctor::MachineFacts& facts, bool as_json) {
+constexpr std::string_view about_fabrics[] = {"settings", "locked_memory", "engines", "fabric"};
+constexpr const char* how_to_measure =
+    "\nTo measure it, from host to host, with UCX and without (-> two reports to compare, latency and bandwidth):\n"
+    "  UNISONO_FABRIC=trusted UNISONO_TRANSPORT=ucx unisono run --hosts one:1,two:1 unisono doctor\n"
+    "  UNISONO_TRANSPORT=tcp unisono run --hosts one:1,two:1 unisono doctor\n"
+    "Unisono was never tried on hardware for RDMA: please report both, and what is above.\n";
+
+int examine_alone(const doctor::MachineFacts& facts, const Line& line) {
   doctor::Report report{.version = facts.version};
   report.hosts.push_back({facts.host, {}, check_machine(facts)});
-  fmt::print("{}", as_json ? json_of(report) : text_of(report));
+  if (line.fabric) std::erase_if(report.hosts[0].rows, [](const doctor::Row& row) { return std::ranges::find(about_fabrics, row.name) == std::end(about_fabrics); });
+  fmt::print("{}", line.options.as_json ? json_of(report) : text_of(report));
+  if (line.fabric && !line.options.as_json) fmt::print("{}", how_to_measure);
   return report.worst() == doctor::Verdict::problem ? 1 : 0;
 }
 
 int examine(const Line& line) {
   doctor::MachineFacts facts = doctor::read_machine_facts(process_environment());
   const bool is_one_of_several = facts.launch_status.ok() && facts.launch.is_rank && facts.launch.size > 1;
-  if (line.alone || !(line.job || is_one_of_several)) return examine_alone(facts, line.options.as_json);
+  if (line.alone || line.fabric || !(line.job || is_one_of_several)) return examine_alone(facts, line);
   return examine_job(std::move(facts), line.options);
 }
 
@@ -53,6 +63,7 @@ void add_doctor_command(CLI::App& app, int& exit_code) {
   doctor->add_flag("--json", line->options.as_json, "print one JSON document instead of text");
   CLI::Option* job = doctor->add_flag("--job", line->job, "join even if no launcher says that there are several ranks");
   doctor->add_flag("--alone", line->alone, "look at this machine only, whatever a launcher says")->excludes(job);
+  doctor->add_flag("--fabric", line->fabric, "look only at what may carry data between machines beside TCP (InfiniBand, RoCE; by UCX)")->excludes(job);
   doctor->add_option("--timeout", line->options.timeout_s, "seconds until joining gives up")->check(CLI::PositiveNumber)->capture_default_str();
   doctor->callback([line, &exit_code] { exit_code = examine(*line); });
 }
