@@ -67,7 +67,7 @@ TEST_F(DoctorCommand, has_a_row_for_every_check) {
                            "processes", "cores", "peer_reads", "system_calls", "interrupts", "meeting_point", "interfaces", "mtu", "tcp_memory", "backlog", "ports", "engines", "fabric"}) {
     EXPECT_TRUE(text.says(fmt::format(" {} ", part))) << part << " is not in\n" << text.output;
   }
-  EXPECT_TRUE(text.says("a world of 1") && text.says("unisono secret new") && text.says("UCX not yet")) << text.output;
+  EXPECT_TRUE(text.says("a world of 1") && text.says("unisono secret new") && text.says("UCX where the row `fabric` says so")) << text.output;
 }
 
 TEST_F(DoctorCommand, prints_one_json_document) {

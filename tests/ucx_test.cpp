@@ -1,6 +1,6 @@
 // UCX between pretended hosts, over its shared memory and, where a test says so, over its TCP: collectives, a rank that is killed, ranks that differ, settings that contradict each other. The rest of
 // the live tests run on it in the rough tier (modes l-ucx and m-ucx); what a stream does on a fabric is in fabric_stream_test.
-#include "transport/ucx.hpp"
+#include "transport/ucx_library.hpp"
 
 #include <gtest/gtest.h>
 #include <linux/tcp.h>
@@ -13,7 +13,7 @@
 #include "tests/support/scale.hpp"
 #include "tests/support/test_world.hpp"
 #include "tests/support/trial_lists.hpp"
-#include "transport/ucx_library.hpp"
+#include "transport/fabric_choice.hpp"
 
 namespace unisono::testing {
 namespace {

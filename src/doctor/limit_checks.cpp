@@ -75,11 +75,11 @@ Row check_address_space(const MachineFacts& facts) {
   return row;
 }
 
-// Nothing is locked today; cards that move memory by themselves will need it.
+// A card that moves memory by itself needs it to stay where it is: see docs/fabrics.md.
 Row check_locked_memory(const MachineFacts& facts) {
   if (!facts.locked) return unknown(facts.locked);
   if (facts.locked->soft == unlimited) return {{}, Verdict::ok, "unlimited", {}, "unlimited"};
-  return {{}, Verdict::note, fmt::format("limit {} (hard {}). Unisono locks no memory; programs that use InfiniBand beside it do", size(facts.locked->soft), size(facts.locked->hard)),
+  return {{}, Verdict::note, fmt::format("limit {} (hard {}). Unisono itself locks no memory; UCX does where it drives InfiniBand or RoCE", size(facts.locked->soft), size(facts.locked->hard)),
           facts.locked->hard == unlimited ? "ulimit -l unlimited" : "as root: echo '* - memlock unlimited' >> /etc/security/limits.conf, then log in again", size(facts.locked->soft)};
 }
 

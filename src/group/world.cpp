@@ -14,7 +14,7 @@
 #include "base/shortage.hpp"
 #include "transport/headroom.hpp"
 #include "transport/peer_memory.hpp"
-#include "transport/ucx.hpp"
+#include "transport/fabric_choice.hpp"
 #include "rendezvous/trust_for.hpp"
 
 namespace unisono {

@@ -3,7 +3,7 @@
 //
 // Whatever is sent lies in memory of the fabric's own, and what came does: a call may be given up, and its memory be its owner's again, while the network still has hold of a message.
 //
-// Thread-safe.
+// Thread-safe. Who writes a message's state: the fabric, once, after the bytes and their number; who has fetched it reads those after that. Order: acquire and release.
 #pragma once
 
 #include <array>

@@ -1,4 +1,6 @@
 // See ucx.hpp. One worker serves the whole process, under one mutex; UCX calls back while it is turned, so under it as well.
+//
+// Who writes: what is atomic is written under the mutex, and by a stream that knows that its other end has gone; streams read it without. Order: each stands for itself.
 #include "transport/ucx.hpp"
 
 #include <fmt/core.h>
@@ -361,28 +363,9 @@ void Ucx::finish(const Deadline& by) {
   worker_ = nullptr;
 }
 
-// By which nobody is reached.
-class NoFabric final : public Fabric {
- public:
-  std::string address() const override { return ""; }
-  Result<std::shared_ptr<Peer>> reach(const std::string&) override { return Status(ErrorCode::init, "there is no fabric here"); }
-  Status send(Peer&, uint64_t, Channel::Sent, Channel::Sent) override { return {ErrorCode::init, "there is no fabric here"}; }
-  std::shared_ptr<FabricMessage> receive(uint64_t) override { return nullptr; }
-  void give_back(std::shared_ptr<FabricMessage>) override {}
-  void arm() override {}
-  void look_after() override {}
-  void finish(const Deadline&) override {}
-  void close_in_child() override { is_in_child_ = true; }
-  bool is_in_child() const override { return is_in_child_; }
-
- private:
-  bool is_in_child_ = false;
-};
-
-bool asks_for_ucx(const Settings& settings) { return settings.transport == "ucx"; }
+}  // namespace
 
 Result<std::unique_ptr<Fabric>> open_ucx(Sockets& sockets, const FabricUse& use) {
-  if (!asks_for_ucx(use.settings) && rdma_ports().empty()) return Status(ErrorCode::init, "this machine has no device for RDMA");
   auto library = load_ucx(use.settings);
   if (!library.ok()) return Status(ErrorCode::init, fmt::format("UCX cannot be loaded ({}); {}", library.status().message(), where_to_get_it));
   auto context = make_ucx_context(*library, use.settings, use.ranks);
@@ -390,29 +373,6 @@ Result<std::unique_ptr<Fabric>> open_ucx(Sockets& sockets, const FabricUse& use)
   auto ucx = std::make_unique<Ucx>(*library, *context, sockets, use);
   if (Status status = ucx->start(); !status.ok()) return Status(ErrorCode::init, fmt::format("UCX cannot begin: {}", status.message()));
   return std::unique_ptr<Fabric>(std::move(ucx));
-}
-
-}  // namespace
-
-Result<bool> wants_fabric(const Settings& settings) {
-  const bool is_trusted = settings.fabric == "trusted";
-  if (asks_for_ucx(settings) && !is_trusted)
-    return Status(ErrorCode::init, "UNISONO_TRANSPORT=ucx sends what no one encrypts or checks on the way; where nobody but this job's user can reach the fabric, say so with UNISONO_FABRIC=trusted");
-  if (asks_for_ucx(settings) && settings.encrypt)
-    return Status(ErrorCode::init, "UNISONO_ENCRYPT=on and UNISONO_TRANSPORT=ucx contradict each other: UCX encrypts nothing; unset one of them");
-  if (settings.transport != "tcp" && is_trusted && !settings.encrypt) {
-    auto transports = ucx_transports(settings, process_environment());
-    if (!transports.ok()) return transports.status();
-    return true;
-  }
-  return false;
-}
-
-std::unique_ptr<Fabric> open_fabric(Sockets& sockets, const FabricUse& use) {
-  auto ucx = open_ucx(sockets, use);
-  if (ucx.ok()) return std::move(*ucx);
-  use.log.write(asks_for_ucx(use.settings) ? LogLevel::warning : LogLevel::info, fmt::format("{}: TCP carries what goes to other hosts", ucx.status().message()));
-  return std::make_unique<NoFabric>();
 }
 
 }  // namespace unisono

@@ -3,27 +3,11 @@
 // Its messages are neither encrypted nor checked, so it is used only where the user has said that the fabric is trusted. Its tcp transport listens for anybody and is left out, but for tests.
 #pragma once
 
-#include <functional>
-#include <string>
-
-#include "base/log.hpp"
-#include "transport/fabric.hpp"
-#include "transport/sockets.hpp"
-#include "unisono/settings.hpp"
+#include "transport/fabric_choice.hpp"
 
 namespace unisono {
 
-// Whether ranks on different hosts look for a fabric: the same on all ranks. InitError: settings that contradict each other.
-Result<bool> wants_fabric(const Settings& settings);
-
-struct FabricUse {
-  Settings settings;
-  int ranks = 2;      // in the world
-  Log log = {};
-  std::function<void()> ring = [] {};  // this rank's bell
-};
-
-// Never null: where there is none to be had the user is told why, and nobody is reached by what is returned. `sockets` outlives it.
-std::unique_ptr<Fabric> open_fabric(Sockets& sockets, const FabricUse& use);
+// InitError: it cannot be had, and what to do about it.
+Result<std::unique_ptr<Fabric>> open_ucx(Sockets& sockets, const FabricUse& use);
 
 }  // namespace unisono

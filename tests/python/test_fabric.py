@@ -19,6 +19,16 @@ def test_a_library_that_is_not_there_is_done_without():
         assert done.stderr.count(part) >= 2, jobs.explain(done)
 
 
+def test_the_library_of_a_package_is_found(tmp_path):
+    """PyPI's libucx-cu12 has it in its folder lib."""
+    folder = tmp_path / "libucx" / "lib"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").touch()
+    (folder / "libucp.so.0").write_text("no library")
+    done = run_job(**ASKED_FOR, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 0 and f"{folder}/libucp.so.0: file too short" in done.stderr, jobs.explain(done)
+
+
 def test_nothing_is_said_where_nobody_asked():
     done = run_job(UNISONO_FABRIC="trusted", UNISONO_UCX_LIBRARY="/nowhere/libucp.so.0")
     assert done.returncode == 0 and "UCX" not in done.stderr, jobs.explain(done)
