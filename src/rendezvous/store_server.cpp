@@ -28,6 +28,7 @@
 #include "base/fork.hpp"
 #include "base/interrupt.hpp"
 #include "base/shortage.hpp"
+#include "base/standard_descriptors.hpp"
 #include "rendezvous/store_connection.hpp"
 #include "rendezvous/store_session.hpp"
 #include "transport/interfaces.hpp"
@@ -60,23 +61,6 @@ Result<Descriptor> listen_at(const Address& address, int& error) {
   if (listen(socket.number(), backlog) != 0) return cannot_listen(address, "listen", error);
   return socket;
 }
-
-// Asio makes descriptors of its own, which must not be those of standard input and output: see base/descriptor.hpp.
-class StandardDescriptorsTaken {
- public:
-  StandardDescriptorsTaken() {
-    while (count_ < 3 && (taken_[count_] = ::open("/dev/null", O_RDWR | O_CLOEXEC)) >= 0 && taken_[count_] <= STDERR_FILENO) ++count_;
-    if (count_ < 3 && taken_[count_] >= 0) ::close(taken_[count_]);
-  }
-  ~StandardDescriptorsTaken() {
-    for (int index = 0; index < count_; ++index) ::close(taken_[index]);
-  }
-  StandardDescriptorsTaken(const StandardDescriptorsTaken&) = delete;
-
- private:
-  int taken_[3] = {-1, -1, -1};
-  int count_ = 0;
-};
 
 // One line at once, and then at most one a minute, however many there are to write.
 class RareLine {

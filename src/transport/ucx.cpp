@@ -12,6 +12,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/standard_descriptors.hpp"
 #include "transport/ucx_library.hpp"
 
 namespace unisono {
@@ -143,6 +144,7 @@ Result<std::shared_ptr<Fabric::Peer>> Ucx::reach(const std::string& address) {
 
 Result<std::shared_ptr<UcxPeer>> Ucx::reach_here(const std::string& address) {
   if (const auto known = peers_.find(address); known != peers_.end()) return known->second;
+  const StandardDescriptorsTaken taken;
   auto peer = std::make_shared<UcxPeer>(library_);
   abi::EndpointParameters parameters = {};
   parameters.filled = abi::EndpointParameters::has_address | abi::EndpointParameters::has_error_mode | abi::EndpointParameters::has_error_handler;
@@ -366,6 +368,7 @@ void Ucx::finish(const Deadline& by) {
 }  // namespace
 
 Result<std::unique_ptr<Fabric>> open_ucx(Sockets& sockets, const FabricUse& use) {
+  const StandardDescriptorsTaken taken;
   auto library = load_ucx(use.settings);
   if (!library.ok()) return Status(ErrorCode::init, fmt::format("UCX cannot be loaded ({}); {}", library.status().message(), where_to_get_it));
   auto context = make_ucx_context(*library, use.settings, use.ranks);

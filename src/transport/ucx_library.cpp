@@ -63,7 +63,7 @@ Result<std::string> ucx_transports(const Settings& settings, const Environment& 
   const auto named = environment.find("UCX_TLS");
   const std::string names = named == environment.end() ? "all" : named->second;
   if (settings.ucx_tcp) return names;
-  if (names == "all") return std::string("^tcp");
+  if (names == "all") return std::string("^tcp,shm");  // a process that is killed leaves files of UCX's memory, and ranks of one host have Unisono's
   if (names.starts_with('^')) return names + ",tcp";
   const std::string list = "," + names + ",";
   if (list.find(",tcp,") == list.npos && list.find(",all,") == list.npos) return names;
