@@ -41,7 +41,7 @@ test-all: setup ## the same with the full matrices, with fault points in a debug
 rough: setup ## run the live tests as an ordinary user, with few descriptors, with closed streams, … (tests/rough/run lists the modes)
 	tests/run rough
 
-clusters: setup ## run jobs under mpirun, prterun, srun and ssh on two machines, which are network namespaces (as root; installs Debian's Open MPI, Slurm, munge and OpenSSH, and Open MPI 5 into .venv-clusters)
+clusters: setup ## run jobs under mpirun, prterun, srun and ssh on two machines, which are network namespaces (as root; installs Debian's Open MPI, Slurm, munge and OpenSSH, and Open MPI 5, Ray and Dask into .venv-clusters)
 	tests/run clusters
 
 torture: setup ## random calls and random deaths for UNISONO_TORTURE_SECONDS=600, and a death at every fault point

@@ -23,6 +23,7 @@ __all__ = ["UnisonoGroup"]
 
 NAME = "UNISONO"
 PLACES = "unisono/places"  # in the store of a group: by rank, the world of who has it and its rank there
+PATIENCE_S = 300  # until those who have not come are named
 OPERATIONS = {types.ReduceOp.SUM: dist.ReduceOp.SUM, types.ReduceOp.PRODUCT: dist.ReduceOp.PRODUCT,
               types.ReduceOp.MIN: dist.ReduceOp.MIN, types.ReduceOp.MAX: dist.ReduceOp.MAX}
 
@@ -72,11 +73,16 @@ def _bytes(value):
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
+_keys = {}  # by name of the group; kept, since an actor ends with those who know of it, and somebody may not have read yet what others have written
+
+
 class _Store:
     """What unisono.distributed asks of a store, over an actor that all ranks of the group reach."""
 
     def __init__(self, group_name):
-        self._keys = _Keys.options(name=f"unisono:{group_name}", get_if_exists=True).remote()
+        if group_name not in _keys:
+            _keys[group_name] = _Keys.options(name=f"unisono:{group_name}", get_if_exists=True).remote()
+        self._keys = _keys[group_name]
 
     def set(self, key, value):
         ray.get(self._keys.set.remote(key, _bytes(value)))
@@ -106,21 +112,17 @@ class _Store:
 
 def _make_group(store, world_size, rank, group_name):
     """The group of those who have joined one world already: each says which place it has there."""
-    world, place = _World.name, dist.get_rank()
-    store.set(f"{PLACES}/{rank}", f"{world} {place}")
-    names = [f"{PLACES}/{one}" for one in range(world_size)]
-    store.wait(names, _World.patience_s)
-    places = [store.get(name).decode().split() for name in names]
-    if len({theirs for theirs, _ in places}) > 1:
-        raise StateError(f"the members of group {group_name!r} are in different worlds: the first group of a process makes its world, so begin with a group that has all of them")
-    return dist.new_group([int(one) for _, one in places])
+    time = store.add(f"{PLACES}/times/{rank}", 1)  # that a group of this name is made
+    store.set(f"{PLACES}/{time}/{rank}", f"{_worlds[-1]} {dist.get_rank()}")
+    keys = [f"{PLACES}/{time}/{one}" for one in range(world_size)]
+    store.wait(keys, PATIENCE_S)
+    places = [store.get(key).decode().rsplit(" ", 1) for key in keys]
+    if len({world for world, _ in places}) > 1:
+        raise StateError(f"the members of group {group_name!r} are in different worlds: the first group of a process makes its world, so begin with one that has all of them")
+    return dist.new_group([int(place) for _, place in places])
 
 
-class _World:
-    """Which this process has joined: the group by which it did, and the store of that."""
-
-    name = None
-    patience_s = 300
+_worlds = []  # the one that this process has joined: the group by which it did
 
 
 class UnisonoGroup(BaseGroup):
@@ -129,16 +131,18 @@ class UnisonoGroup(BaseGroup):
     def __init__(self, world_size, rank, group_name):
         super().__init__(world_size, rank, group_name)
         self._store = _Store(group_name)
+        self._group = None
         self._makes_world = not dist.is_initialized()
         if self._makes_world:
-            dist.init_process_group(store=self._store, rank=rank, world_size=world_size)
-            _World.name = group_name
+            dist.init_process_group(store=self._store, rank=rank, world_size=world_size, timeout=PATIENCE_S)
+            _worlds[:] = [group_name]
             self._group = dist.group.WORLD
         else:
             self._group = _make_group(self._store, world_size, rank, group_name)
 
     def destroy_group(self):
         """Leaves the group; the one that made the world leaves that, with all that lie in it."""
+        _keys.pop(self.group_name, None)  # another of the same name may meet by another actor: this one ends with the rank that began it
         if self._makes_world:
             dist.destroy_process_group()
         elif dist.is_initialized():
