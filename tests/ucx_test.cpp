@@ -98,6 +98,7 @@ Status refused(const std::function<void(Settings&)>& change) {
 }
 
 TEST(Fabric, is_tried_only_where_it_is_trusted) {
+  unsetenv("UCX_TLS");
   EXPECT_FALSE(*wants_fabric(Settings{}));
   Settings settings;
   settings.fabric = "trusted";
@@ -133,6 +134,7 @@ TEST(Fabric, leaves_out_a_listener_that_lets_in_anybody) {
 TEST(Fabric, that_only_some_ranks_try_is_an_error_that_says_so) {
   const std::string job = unique_job();
   const auto endings = run_processes(2, ranks(2).settings, [&](TestWorld& world) {
+    unsetenv("UCX_TLS");
     Settings settings = by_ucx(Worlds::test_settings(), "1,1");
     if (world.rank() == 1) settings.transport = "tcp";
     const Status status = join_as(world.rank(), 2, job, settings).status();
