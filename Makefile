@@ -1,6 +1,6 @@
 # The commands of the project. `make run` and `make test` do all set-up themselves; see HACKING.md.
 .DEFAULT_GOAL := help
-.PHONY: clusters python python-asan mindspore wheels help run test test-all rough torture deps setup build debug asan tsan arm install format clean
+.PHONY: clusters torch-versions python python-asan mindspore wheels help run test test-all rough torture deps setup build debug asan tsan arm install format clean
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
@@ -28,6 +28,9 @@ mindspore: setup ## make .venv-mindspore (800 MB to download) and test both dial
 	tools/setup/dependencies python
 	tools/setup/mindspore
 	.venv-mindspore/bin/python -m pytest -q tests/python/mindspore
+
+torch-versions: setup ## compile the torch backend against the headers of torch 2.9 to 2.15 (up to 900 MB to download for each; 80 MB of each are kept)
+	tools/setup/torch-versions
 
 wheels: setup ## for python3.11, 3.12 and 3.13 as far as they are here: a wheel into dist/, a fresh environment, the tests without torch
 	tools/setup/wheels

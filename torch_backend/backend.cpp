@@ -12,6 +12,7 @@
 #include "torch_backend/errors.hpp"
 #include "torch_backend/numbers.hpp"
 #include "torch_backend/of_this_process.hpp"
+#include "torch_backend/versions.hpp"
 #include "unisono/binding.hpp"
 #include "unisono/shared_tensor.hpp"
 
@@ -220,7 +221,7 @@ TorchWork TorchBackend::finished(Deed deed) {
   if (ledger_->has_hook()) {
     ledger_->begin();
     const auto now = std::chrono::steady_clock::now();
-    const c10d::WorkInfo info(deed.kind, deed.number, deed.started, now, now - deed.started);
+    const c10d::WorkInfo info = work_info(deed.kind, deed.number, deed.started, now);
     pool_->push([ledger = ledger_, info] {
       ledger->call_hook(info);
       ledger->end();

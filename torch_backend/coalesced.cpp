@@ -2,6 +2,7 @@
 // order in which they first come up: the same on all ranks.
 #include "torch_backend/numbers.hpp"
 #include "torch_backend/perform.hpp"
+#include "torch_backend/versions.hpp"
 
 namespace unisono::torch_backend {
 namespace {
@@ -88,7 +89,7 @@ TorchWork TorchBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensor
 }
 
 TorchWork TorchBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
-  Deed deed{c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, "unisono:reduce_scatter_tensor_coalesced", options.asyncOp};
+  Deed deed{reduce_scatter_tensors, "unisono:reduce_scatter_tensor_coalesced", options.asyncOp};
   std::vector<TensorView> from, to;
   ReduceOp op;
   prepare(Collective::reduce_scatter, [&] {

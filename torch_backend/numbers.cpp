@@ -2,6 +2,7 @@
 #include "torch_backend/numbers.hpp"
 
 #include "torch_backend/errors.hpp"
+#include "torch_backend/versions.hpp"
 
 namespace unisono::torch_backend {
 namespace {
@@ -50,7 +51,7 @@ constexpr ReduceRow reduce_rows[] = {
 };
 
 double factor_of(const c10d::ReduceOp& reduce_op) {
-  const auto* supplement = dynamic_cast<const c10d::PreMulSumSupplement*>(reduce_op.supplement_.get());
+  const auto* supplement = dynamic_cast<const PreMulSum*>(reduce_op.supplement_.get());
   if (!supplement) throw ArgumentError(Status(ErrorCode::argument, "PREMUL_SUM comes without its factor; make it with _make_nccl_premul_sum()"));
   return supplement->tensor_factor.defined() ? supplement->tensor_factor.item().toDouble() : supplement->double_factor;
 }

@@ -11,6 +11,7 @@
 
 #include "torch_backend/completion_pool.hpp"
 #include "torch_backend/errors.hpp"
+#include "torch_backend/versions.hpp"
 
 namespace unisono::torch_backend {
 namespace {
@@ -221,7 +222,7 @@ void PostedWork::tell() {
   }
   if (future) complete(future);
   if (ledger_->has_hook()) {
-    ledger_->call_hook({deed_.kind, deed_.number, deed_.started, settled_at_, settled_at_ - deed_.started});
+    ledger_->call_hook(work_info(deed_.kind, deed_.number, deed_.started, settled_at_));
   }
   ledger_->end();
 }

@@ -15,8 +15,6 @@ import sys
 import torch
 import torch.distributed
 
-from unisono._joining import point_out_ucx
-
 from . import _record, _reserved
 
 __all__ = ["create_backend"]
@@ -39,6 +37,8 @@ def _load():
 
 def create_backend(options, backend_options=None):
     """Makes the backend of one process group; called by torch."""
+    from unisono._joining import point_out_ucx
+
     point_out_ucx()
     return _module.create(options)
 

@@ -38,6 +38,11 @@ def arguments():
 
 
 def build(options, build_directory):
+    oldest, newest = (".".join(map(str, version)) for version in (_record.OLDEST, _record.NEWEST))
+    if _record.is_too_old(torch.__version__):
+        sys.exit(f"unisono.torch build: torch {torch.__version__} is too old: the backend is for torch {oldest} and newer; unisono.distributed takes tensors of any torch")
+    if _record.is_newer_than_tried(torch.__version__):
+        print(f"unisono.torch build: torch {torch.__version__} is newer than {newest}, the newest that was tried; building all the same", file=sys.stderr)
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     source = first_with("torch_backend/CMakeLists.txt", HERE / "src", TREE)
     include = _record.headers(options.include)

@@ -5,8 +5,22 @@ from pathlib import Path
 
 import torch
 
+OLDEST, NEWEST = (2, 9), (2, 15)  # versions that the backend is compiled against: tools/setup/torch-versions
 HERE = Path(__file__).resolve().parent  # unisono/torch
 PACKAGE = HERE.parent
+
+
+def is_too_old(version):
+    return _minor(version) < OLDEST
+
+
+def is_newer_than_tried(version):
+    return _minor(version) > NEWEST
+
+
+def _minor(version):
+    """(2, 13) of "2.13.0+cpu"."""
+    return tuple(int(part) for part in version.split("+")[0].split(".")[:2])
 
 
 def headers(*places):

@@ -1,5 +1,6 @@
 """The module is only loaded into the torch that it was built for."""
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -63,3 +64,12 @@ def test_what_was_built_for_another_library_is_not_loaded(copy):
     said = import_from(copy.parent.parent)
     assert said.returncode != 0
     assert "another version of the library" in said.stderr and "-m unisono.torch build" in said.stderr, said.stderr
+
+
+@pytest.mark.parametrize("version, said", [("2.8.0", "torch 2.8.0 is too old: the backend is for torch 2.9 and newer"),
+                                           ("2.99.0a0+git1", "torch 2.99.0a0+git1 is newer than 2.15, the newest that was tried; building all the same")])
+def test_the_command_says_which_torch_it_is_for(copy, version, said):
+    (copy.parent.parent / "sitecustomize.py").write_text(f"import torch\ntorch.__version__ = {version!r}\n")
+    done = subprocess.run([sys.executable, "-m", "unisono.torch", "build"], cwd=copy.parent.parent, env={**os.environ, "PYTHONPATH": str(copy.parent.parent)},
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode != 0 and said in done.stderr, done.stderr
