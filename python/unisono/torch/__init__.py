@@ -45,6 +45,7 @@ def create_backend(options, backend_options=None):
 
 if not _runs_the_build():
     _module = _load()
-    torch.distributed.Backend.register_backend("unisono", create_backend, extended_api=True, devices=["cpu"])
+    if not hasattr(torch.distributed.Backend, "UNISONO"):  # by the entry point, where the package was installed by pip
+        torch.distributed.Backend.register_backend("unisono", create_backend, extended_api=True, devices=["cpu"])
     _reserved.open_all(_module.Backend)
     atexit.register(_module.end_for_exit)
