@@ -110,13 +110,13 @@ TEST(MeetingOnOneMachine, takes_256_ranks_of_an_ordinary_user_less_than_twenty_s
 
 // Every text that is not exactly a seat is none, whatever its length.
 TEST(Seats, are_read_as_they_were_written_and_not_otherwise) {
-  const Seat seat{4, 1, 77, 0xabc, 0xdef, "two", 0, false, 1, "10.0.0.1:5"};
+  const Seat seat{4, 1, 77, 0xabc, 0xdef, "two", 0, false, 1, 0, "10.0.0.1:5"};
   const auto again = Seat::parse(seat.text());
   ASSERT_TRUE(again);
   EXPECT_EQ(again->text(), seat.text());
-  EXPECT_TRUE(Seat::parse(Seat{4, 1, 77, 0xabc, 0xdef, "two", 0, false, 1, false, ""}.text()));
+  EXPECT_TRUE(Seat::parse(Seat{4, 1, 77, 0xabc, 0xdef, "two", 0, false, 1, 0, ""}.text()));
   for (const std::string& text : {seat.text() + std::string(300, ' '), std::string(), std::string("1"), " " + seat.text(), seat.text().substr(0, 12),
-                                  Seat{4, 1, 77, 0xabc, 0xdef, std::string(65, 'x'), 0, false, 1, false, ""}.text(), Seat{4, 1, 77, 0xabc, 0xdef, "\x1b[2J", 0, false, 1, false, ""}.text()})
+                                  Seat{4, 1, 77, 0xabc, 0xdef, std::string(65, 'x'), 0, false, 1, 0, ""}.text(), Seat{4, 1, 77, 0xabc, 0xdef, "\x1b[2J", 0, false, 1, 0, ""}.text()})
     EXPECT_FALSE(Seat::parse(text)) << text;
 }
 

@@ -94,20 +94,21 @@ INSTANTIATE_TEST_SUITE_P(By, UcxBetweenHosts, ::testing::Values(false, true), []
 Status refused(const std::function<void(Settings&)>& change) {
   Settings settings;
   change(settings);
-  return wants_fabric(settings).status();
+  return look_for_fabric(settings, {}).status();
 }
 
 TEST(Fabric, is_tried_only_where_it_is_trusted) {
   unsetenv("UCX_TLS");
-  EXPECT_FALSE(*wants_fabric(Settings{}));
+  const auto looks = [](const Settings& settings) { return *look_for_fabric(settings, {}) != FabricHere::not_looked_for; };
+  EXPECT_FALSE(looks(Settings{}));
   Settings settings;
   settings.fabric = "trusted";
-  EXPECT_TRUE(*wants_fabric(settings)) << "where there is RDMA";
+  EXPECT_TRUE(looks(settings));
   settings.transport = "tcp";
-  EXPECT_FALSE(*wants_fabric(settings));
+  EXPECT_FALSE(looks(settings));
   settings.transport = "auto";
   settings.encrypt = true;
-  EXPECT_FALSE(*wants_fabric(settings)) << "encryption goes first";
+  EXPECT_FALSE(looks(settings)) << "encryption goes first";
   const Status untrusted = refused([](Settings& one) { one.transport = "ucx"; });
   EXPECT_EQ(untrusted.code(), ErrorCode::init);
   EXPECT_NE(untrusted.message().find("UNISONO_FABRIC=trusted"), std::string::npos) << untrusted.text();
@@ -120,9 +121,9 @@ TEST(Fabric, leaves_out_a_listener_that_lets_in_anybody) {
   Settings settings;
   EXPECT_EQ(*ucx_transports(settings, {}), "^tcp,shm");
   EXPECT_EQ(*ucx_transports(settings, {{"UCX_TLS", "all"}}), "^tcp,shm");
-  EXPECT_EQ(*ucx_transports(settings, {{"UCX_TLS", "^sysv"}}), "^sysv,tcp");
+  EXPECT_EQ(*ucx_transports(settings, {{"UCX_TLS", "^sysv"}}), "^sysv,tcp,shm");
   EXPECT_EQ(*ucx_transports(settings, {{"UCX_TLS", "rc,self"}}), "rc,self");
-  for (const char* names : {"tcp", "self,tcp", "rc,all"}) {
+  for (const char* names : {"tcp", "self,tcp", "rc,all", "self,\\tcp"}) {
     const auto transports = ucx_transports(settings, {{"UCX_TLS", names}});
     EXPECT_EQ(transports.status().code(), ErrorCode::init) << names;
     EXPECT_NE(transports.status().message().find(names), std::string::npos);

@@ -70,11 +70,11 @@ TEST(WireFormat, of_an_identity) {
 
 TEST(WireFormat, of_a_seat) {
   const std::string version = UNISONO_VERSION " ";
-  EXPECT_EQ((Seat{4, 3, 4711, 0xabc, 0xdef, "two", 2, true, 3, true, "10.0.0.1:29500"}.text()), version + "4 3 4711 abc def two 2 1 3 1 10.0.0.1:29500");
+  EXPECT_EQ((Seat{4, 3, 4711, 0xabc, 0xdef, "two", 2, true, 3, 2, "10.0.0.1:29500"}.text()), version + "4 3 4711 abc def two 2 1 3 2 10.0.0.1:29500");
   for (const char* text : {"4 3 4711 abc def two 2 1 3 1 10.0.0.1:29500", "1 0 1 0 0 ? 0 0 1 0 "}) EXPECT_TRUE(Seat::parse(version + text)) << text;
   for (const char* text : {"", "0 3 4711 abc def two 2 0 1 0 x", "4 -3 4711 abc def two 2 0 1 0 x", "4 3 -4711 abc def two 2 0 1 0 x", "4 3 4711 abc", "4 3 4711 abc def  2 0 1 0 x",
                            "4 3 4711 0abc def two 2 0 1 0 x", "4 3 99999999999 abc def two 2 0 1 0 x", "4 3 4711 abc def t\x1bo 2 0 1 0 x", "4 3 4711 abc def two -2 0 1 0 x",
-                           "4 3 4711 abc def two 2 0 1 0 10.0.0.1\x1b[2J", "4 3 4711 abc def two 2 2 1 0 x", "4 3 4711 abc def two 2 0 1 2 x", "4 3 4711 abc def two 2 0 0 0 x", "4 3 4711 abc def two 2 x"})
+                           "4 3 4711 abc def two 2 0 1 0 10.0.0.1\x1b[2J", "4 3 4711 abc def two 2 2 1 0 x", "4 3 4711 abc def two 2 0 1 3 x", "4 3 4711 abc def two 2 0 0 0 x", "4 3 4711 abc def two 2 x"})
     EXPECT_FALSE(Seat::parse(version + text)) << text;
   EXPECT_FALSE(Seat::parse(version + "4 3 4711 abc def two 2 0 1 0 " + std::string(1100, '1'))) << "too long";
   EXPECT_EQ(reason_to_give_up("8 rank 3\n\x1b[2J did not come").message(), "rank 3 ?[2J did not come");
@@ -83,7 +83,7 @@ TEST(WireFormat, of_a_seat) {
 
 TEST(WireFormat, of_a_seat_whose_rank_has_ended) {
   const std::string version = UNISONO_VERSION " ";
-  const Seat seat{4, 3, 4711, 0xabc, 0xdef, "two", 2, true, 3, true, ""};
+  const Seat seat{4, 3, 4711, 0xabc, 0xdef, "two", 2, true, 3, 1, ""};
   EXPECT_EQ(seat.ended_text(), version + "ended 4 3 4711 abc def two 2 1 3 1 ");
   ASSERT_TRUE(Seat::parse_ended(seat.ended_text()));
   EXPECT_EQ(Seat::parse_ended(seat.ended_text())->text(), seat.text());

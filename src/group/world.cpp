@@ -94,7 +94,7 @@ Status World::prepare() {
     request_.hosts_text = settings().pretend_hosts;
   }
   RETURN_IF_ERROR(parse_address_settings());
-  auto fabric = wants_fabric(settings());
+  auto fabric = look_for_fabric(settings(), log_);
   if (!fabric.ok()) return fabric.status();
   request_.fabric = *fabric;
   RETURN_IF_ERROR(require_descriptors(request_));
@@ -192,14 +192,14 @@ Status World::prepare_sockets(std::vector<Address> at, std::shared_ptr<const Tru
                       .me = rank(),
                       .sealed = settings().encrypt,
                       .per_peer = static_cast<int>(settings().sockets_per_peer),
-                      .fabric = request_.fabric,
+                      .fabric = request_.fabric == FabricHere::found,
                       .refused = tell_of_refusals()};
   if (is_told) choice.ports = ports_;
   if (is_told) choice.advertised = advertised_;
   auto sockets = Sockets::open(std::move(choice));
   if (!sockets.ok()) return sockets.status();
   sockets_ = std::move(*sockets);
-  if (request_.fabric) fabric_ = open_fabric(*sockets_, {.settings = settings(), .ranks = size(), .log = log_, .ring = [this] { ring_bell(head()); }});
+  if (request_.fabric == FabricHere::found) fabric_ = open_fabric({.settings = settings(), .ranks = size(), .log = log_, .ring = [this] { ring_bell(head()); }});
   request_.addresses = text_of(sockets_->published());
   return Status::success();
 }

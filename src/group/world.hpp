@@ -226,7 +226,7 @@ class World : public std::enable_shared_from_this<World> {
   std::vector<Address> advertised_;  // that others are told instead
   PortRange ports_;
   std::unique_ptr<Sockets> sockets_;
-  std::unique_ptr<Fabric> fabric_;  // where all ranks look for one
+  std::unique_ptr<Fabric> fabric_;  // where this rank has one
   std::unique_ptr<Remotes> remotes_;
   std::unique_ptr<HostWatch> host_watch_;  // the control thread's
   std::map<int, Doubt> doubts_;  // by rank; the control thread's

@@ -28,7 +28,7 @@ void insist(Step step) {
   while (!or_out_of_memory([&] { return step(), Status::success(); }).ok()) nanosleep(&a_moment, nullptr);
 }
 
-constexpr int64_t control_token = -1, door_token = -2, sockets_token = -3, visitor_token = -4;  // visitors: less their socket
+constexpr int64_t control_token = -1, door_token = -2, sockets_token = -3, fabric_token = -4, visitor_token = -5;  // visitors: less their socket
 constexpr int rest_ms = 100;                                             // of the door, when more knock than can be served
 
 }  // namespace
@@ -111,6 +111,7 @@ Status World::watch_others() {
   RETURN_IF_ERROR(death_watch_->watch(joined_));
   RETURN_IF_ERROR(death_watch_->add(wake_.number(), control_token));
   if (sockets_) RETURN_IF_ERROR(death_watch_->add(sockets_->descriptor(), sockets_token));
+  if (fabric_ && fabric_->descriptor() >= 0) RETURN_IF_ERROR(death_watch_->add(fabric_->descriptor(), fabric_token));
   return joined_.door.number() < 0 ? Status::success() : death_watch_->add(joined_.door.number(), door_token);
 }
 
@@ -144,6 +145,7 @@ void World::control_until_stopped(LateVisitors& visitors, Deadline& door_rests) 
         ring_bell(head());
         hear_remotes();
       }
+      if (token == fabric_token && fabric_->rang()) ring_bell(head());
       if (token <= visitor_token) {
         hear_remotes();  // whoever comes again may just have said that it left
         visitors.answer(static_cast<int>(visitor_token - token));

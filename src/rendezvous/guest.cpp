@@ -129,7 +129,7 @@ Status means_the_same_world(const JoinMessage& hello, const PeerIdentity& who, c
   if (hello.hosts != mine.hosts)
     return {ErrorCode::init, fmt::format("UNISONO_PRETEND_HOSTS is \"{}\" on rank {} ({}) and \"{}\" on rank 0 (pid {}); give all ranks the same",
                                          hello.text, hello.rank, who.process(), mine.text, getpid())};
-  if (mine.hosts != 0 && hello.fabric != mine.fabric)
+  if (mine.hosts != 0 && (hello.fabric != 0) != (mine.fabric != 0))
     return {ErrorCode::init, differs_in_fabric(fmt::format("rank {} ({})", hello.rank, who.process()), hello.fabric != 0, fmt::format("rank {} (pid {})", request.rank, getpid()))};
   return Status::success();
 }

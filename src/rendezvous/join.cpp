@@ -194,7 +194,7 @@ Result<Joined> meet(const JoinRequest& request, const Arena& arena) {
   hello.say_addresses(request.addresses);
   hello.encrypt = request.encrypt;
   hello.sockets_per_peer = request.sockets_per_peer;
-  hello.fabric = request.fabric;
+  hello.fabric = static_cast<int32_t>(request.fabric);
   hello.hosts = request.hosts.one() ? 0 : hash_text(request.hosts.text());  // 2,2 and 2x2 are the same
   hello.say(request.hosts_text);
   const int mine[] = {arena.descriptor(), reading.number()};
@@ -235,6 +235,7 @@ std::string meeting_place(const std::string& job) {
 Status admit(const JoinMessage& member, int arena, Joined& joined) {
   Neighbour& neighbour = joined.neighbours[static_cast<size_t>(member.rank)];
   neighbour = {member.rank, member.pid, nullptr, {}, member.probe};
+  neighbour.has_fabric = member.fabric == static_cast<int32_t>(FabricHere::found);
   neighbour.where = {addresses_in(member.addresses).value_or(std::vector<Address>()), member.out_of_reach != 0, member.waits_for_us != 0};
   if (arena < 0) neighbour.machine = legible(member.text);
   if (arena < 0) neighbour.mirror = Mapping::of_nobody(sizeof(ArenaHead));

@@ -19,6 +19,7 @@
 #include "rendezvous/door.hpp"
 #include "rendezvous/roster.hpp"
 #include "transport/arena.hpp"
+#include "transport/fabric.hpp"
 #include "transport/lanes.hpp"
 #include "transport/sockets.hpp"
 #include "unisono/status.hpp"
@@ -39,7 +40,7 @@ struct JoinRequest {
   double warn_after_s = 10;  // until who waits for the others says who is missing
   bool encrypt = false;
   int sockets_per_peer = 1;
-  bool fabric = false;
+  FabricHere fabric = FabricHere::not_looked_for;
   std::string hint = {};     // behind the word that ranks are missing
 };
 

@@ -36,7 +36,8 @@ struct JoinMessage {
   int32_t size = 0;
   int32_t pid = 0;
   int32_t host = 0;    // member: its number
-  int32_t encrypt = 0, sockets_per_peer = 1, fabric = 0;  // hello: settings that all ranks must have alike
+  int32_t encrypt = 0, sockets_per_peer = 1;  // hello: settings that all ranks must have alike
+  int32_t fabric = 0;  // hello, member: a FabricHere
   int32_t elsewhere = 0;  // listen: how many ranks are on other machines
   uint32_t code = 0;   // refuse, unable: the ErrorCode
   uint32_t flag = 0;   // hello, go: membarrier is registered

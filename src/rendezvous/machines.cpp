@@ -56,8 +56,9 @@ Status Machines::check_seat(int rank, const Seat& seat) const {
   if (seat.sockets_per_peer != request_.sockets_per_peer)
     return {ErrorCode::init, fmt::format("UNISONO_SOCKETS_PER_PEER is {} on rank {} ({}) and {} on {}; give all ranks the same", seat.sockets_per_peer, rank, seat.who(),
                                          request_.sockets_per_peer, us())};
-  if (seat.fabric != request_.fabric)
-    return {ErrorCode::init, differs_in_fabric(fmt::format("rank {} ({})", rank, seat.who()), seat.fabric, us())};
+  const bool they_look = seat.fabric != 0, we_look = request_.fabric != FabricHere::not_looked_for;
+  if (they_look != we_look)
+    return {ErrorCode::init, differs_in_fabric(fmt::format("rank {} ({})", rank, seat.who()), they_look, us())};
   const std::string here = process_here_(rank);
   if (!here.empty() && seat.machine != mine_) return two_claim(rank, here, seat);
   if (here.empty() && seat.machine == mine_) return {ErrorCode::init, fmt::format("rank {} ({}) went away while joining", rank, seat.who())};
@@ -149,6 +150,7 @@ Result<JoinMessage> Machines::member(int rank, const JoinMessage& like) const {
   member.rank = rank;
   member.pid = seat.pid;
   member.probe = seat.probe;
+  member.fabric = seat.fabric;
   member.host = number_of(rank);
   const Reach::Way& way = reach_->way_to(member.host);
   std::ranges::stable_partition(*addresses, [&](const Address& one) { return one.is_same_host(way.by); });

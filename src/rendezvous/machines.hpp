@@ -48,7 +48,7 @@ class Machines {
   Result<JoinMessage> member(int rank, const JoinMessage& like) const;  // one that is elsewhere, as guests are told
 
  private:
-  Seat seat_of(const JoinMessage& hello) const { return {hello.size, hello.rank, hello.pid, hello.probe, mine_, name_, request_.rank, hello.encrypt != 0, hello.sockets_per_peer, hello.fabric != 0, hello.addresses}; }
+  Seat seat_of(const JoinMessage& hello) const { return {hello.size, hello.rank, hello.pid, hello.probe, mine_, name_, request_.rank, hello.encrypt != 0, hello.sockets_per_peer, hello.fabric, hello.addresses}; }
   Status check_seat(int rank, const Seat& seat) const;
   Status two_claim(int rank, const std::string& here, const Seat& there) const;
   std::string us() const;

@@ -49,7 +49,7 @@ struct Seat {
   int agent = 0;          // the rank that is that agent
   bool encrypt = false;      // UNISONO_ENCRYPT, which all ranks must have alike
   int sockets_per_peer = 1;  // likewise
-  bool fabric = false;       // likewise: whether UCX is tried
+  int fabric = 0;            // a FabricHere: all look for one, or none does
   std::string addresses = {};
 
   std::string text() const;

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "base/legible.hpp"
+#include "transport/fabric.hpp"
 #include "rendezvous/roster.hpp"
 
 namespace unisono {
@@ -36,7 +37,7 @@ bool take_word(std::string_view& text, std::string& word, size_t most_bytes) {
 }  // namespace
 
 std::string Seat::text() const {
-  return fmt::format("{} {} {} {} {:x} {:x} {} {} {} {} {} {}", UNISONO_VERSION, size, rank, pid, probe, machine, host, agent, encrypt ? 1 : 0, sockets_per_peer, fabric ? 1 : 0, addresses);
+  return fmt::format("{} {} {} {} {:x} {:x} {} {} {} {} {} {}", UNISONO_VERSION, size, rank, pid, probe, machine, host, agent, encrypt ? 1 : 0, sockets_per_peer, fabric, addresses);
 }
 
 std::string Seat::who() const { return fmt::format("pid {} on {}", pid, host); }
@@ -51,17 +52,16 @@ std::optional<Seat> Seat::parse(std::string_view text) {
   if (text.size() > most_entry_bytes) return std::nullopt;
   Seat seat;
   std::string version;
-  int encrypt = 0, fabric = 0;
+  int encrypt = 0;
   std::string_view rest = text;
   if (!take_word(rest, version, most_version_bytes) || !take_number(rest, seat.size) || !take_number(rest, seat.rank) || !take_number(rest, seat.pid) ||
       !take_number(rest, seat.probe, 16) || !take_number(rest, seat.machine, 16) || !take_word(rest, seat.host, most_host_bytes) ||
       !take_number(rest, seat.agent) || !take_number(rest, encrypt) || !take_number(rest, seat.sockets_per_peer) ||
-      !take_number(rest, fabric))
+      !take_number(rest, seat.fabric))
     return std::nullopt;
   seat.encrypt = encrypt == 1;
-  seat.fabric = fabric == 1;
   seat.addresses = rest;
-  const bool can_be = seat.size > 0 && seat.rank >= 0 && seat.pid >= 0 && seat.agent >= 0 && seat.sockets_per_peer >= 1 && is_legible(seat.addresses) &&
+  const bool can_be = seat.size > 0 && seat.rank >= 0 && seat.pid >= 0 && seat.agent >= 0 && seat.sockets_per_peer >= 1 && seat.fabric >= 0 && seat.fabric <= static_cast<int>(FabricHere::found) && is_legible(seat.addresses) &&
                       seat.addresses.find(' ') == std::string::npos && seat.text() == text;
   return can_be ? std::optional(seat) : std::nullopt;
 }

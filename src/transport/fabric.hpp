@@ -50,11 +50,16 @@ class Fabric {
   virtual std::shared_ptr<FabricMessage> receive(uint64_t tag) = 0;  // the next, which may be flying still; null: none has come
   virtual void give_back(std::shared_ptr<FabricMessage> message) = 0;  // also one that is flying
   virtual void arm() = 0;         // the bell rings when something happens
+  virtual int descriptor() const = 0;  // readable when the control thread is to look; -1: never
+  virtual bool rang() = 0;        // it was: whether something has happened that a sleeper may wait for
   virtual void look_after() = 0;  // by the control thread, whenever it is awake: moves what nobody else does
   virtual void finish(const Deadline& by) = 0;  // what is on its way goes until then; nothing is sent or received any more
   virtual void close_in_child() = 0;
   virtual bool is_in_child() const = 0;
 };
+
+// What a rank tells the others while joining. All or none look for a fabric; who has one uses it with whom has one.
+enum class FabricHere : int32_t { not_looked_for, looked_for, found };
 
 // What is said where only some ranks look for a fabric.
 inline std::string differs_in_fabric(const std::string& one, bool tries, const std::string& other) {

@@ -6,13 +6,12 @@
 
 #include "base/log.hpp"
 #include "transport/fabric.hpp"
-#include "transport/sockets.hpp"
 #include "unisono/settings.hpp"
 
 namespace unisono {
 
-// Whether ranks on different hosts look for one: the same on all ranks. InitError: settings that contradict each other.
-Result<bool> wants_fabric(const Settings& settings);
+// Whether ranks on different hosts look for one, the same on all ranks, and whether this one has found any: the user is told why not. InitError: settings that contradict each other.
+Result<FabricHere> look_for_fabric(const Settings& settings, const Log& log);
 
 struct FabricUse {
   Settings settings;
@@ -21,7 +20,7 @@ struct FabricUse {
   std::function<void()> ring = [] {};  // this rank's bell
 };
 
-// Never null: where there is none to be had the user is told why, and nobody is reached by what is returned. `sockets` outlives it.
-std::unique_ptr<Fabric> open_fabric(Sockets& sockets, const FabricUse& use);
+// The one that was found. Never null: where it cannot be begun the user is told why, and nobody is reached by what is returned.
+std::unique_ptr<Fabric> open_fabric(const FabricUse& use);
 
 }  // namespace unisono

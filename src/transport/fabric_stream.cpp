@@ -263,6 +263,7 @@ void FabricStream::close() {
     say(FabricFrame::Kind::ended, heard_.sent);
     push_words();
   }
+  while (auto unread = heard_.moved ? fabric_.receive(tag_) : nullptr) fabric_.give_back(std::move(unread));  // else UCX keeps it as long as it lives
   for (auto& message : messages_) fabric_.give_back(std::move(message));
   messages_.clear();
   peer_.reset();

@@ -26,6 +26,7 @@ struct Neighbour {
   uint64_t token = 0;                    // that it asks of who connects
   std::shared_ptr<Mapping> mirror = {};  // of the head of one on another host: private memory
   std::string machine = {};              // the name of the other machine that it is on, for errors
+  bool has_fabric = false;
 
   std::string process() const;  // "pid 12", "pid 12 on two"
   bool is_here() const { return mapping != nullptr; }

@@ -63,11 +63,12 @@ std::unique_ptr<Stream> Router::make_stream(int member, int number, int of) {
   if (!leads_through_sockets(member)) {
     smooth = std::make_unique<RingStream>(lanes_, arena_, use_, member);
   } else {
-    const SocketUse use{.group = group_, .use = static_cast<int32_t>(use_), .sealed = ways_.fabric ? leads_to_fabric : 0, .number = number, .of = of};
+    const bool by_fabric = ways_.fabric && lanes_.member(member).has_fabric;
+    const SocketUse use{.group = group_, .use = static_cast<int32_t>(use_), .sealed = by_fabric ? leads_to_fabric : 0, .number = number, .of = of};
     Neighbour other = lanes_.member(member);
     if (use_ == LinkUse::steps) other.where = with_one_connector(std::move(other.where), lanes_.me() < member);
     smooth = socket_between(*ways_.sockets, lanes_.member(lanes_.me()), other, use);
-    if (ways_.fabric) smooth = std::make_unique<FabricStream>(*ways_.fabric, std::move(smooth));
+    if (by_fabric) smooth = std::make_unique<FabricStream>(*ways_.fabric, std::move(smooth));
   }
   if (kind != StreamChoice::Kind::rough) return smooth;
   Roughness roughness = ways_.choice.roughness;

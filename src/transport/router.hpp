@@ -32,7 +32,7 @@ struct StreamChoice {
 struct Ways {
   StreamChoice choice;
   Sockets* sockets = nullptr;  // where the choice, or a member on another host, needs them
-  Fabric* fabric = nullptr;    // where all ranks look for one
+  Fabric* fabric = nullptr;    // where this rank has one
 };
 
 // The stream to another rank through a socket.

@@ -293,8 +293,7 @@ Status Sockets::verdict_on(const SocketKey& key) const {
     return {ErrorCode::protocol, fmt::format("rank {} opens one connection more often than rank {} takes it", key.from, key.to)};
   if (choice_.sealed && !key.sealed)
     return {ErrorCode::init, fmt::format("UNISONO_ENCRYPT is on on rank {} and off on rank {}; give all ranks the same", key.to, key.from)};
-  if (key.group != 0 && (key.sealed == leads_to_fabric) != choice_.fabric)
-    return {ErrorCode::init, differs_in_fabric(fmt::format("rank {}", key.to), choice_.fabric, fmt::format("rank {}", key.from))};
+  if (key.sealed == leads_to_fabric && !choice_.fabric) return {ErrorCode::protocol, fmt::format("rank {} looks for rank {} on a fabric that this one has never told of", key.from, key.to)};
   if (key.group != 0 && key.of != choice_.per_peer)
     return {ErrorCode::init, fmt::format("UNISONO_SOCKETS_PER_PEER is {} on rank {} and {} on rank {}; give all ranks the same", choice_.per_peer, key.to,
                                          key.of, key.from)};

@@ -27,7 +27,6 @@
 #include "base/clock.hpp"
 #include "base/descriptor.hpp"
 #include "transport/address.hpp"
-#include "transport/fabric.hpp"
 #include "transport/listeners.hpp"
 #include "transport/opening.hpp"
 #include "transport/proofs.hpp"
@@ -45,7 +44,7 @@ struct SocketChoice {
   int me = 0;                                 // the rank for which connections are accepted
   bool sealed = false;                        // all connections stay in TLS
   int per_peer = 1;                           // connections for one group and use
-  bool fabric = false;                        // and these lead to a fabric, where both ends have one
+  bool fabric = false;                        // there is one, to which these may lead
   double stranger_s = 5;                      // until one that has not opened its connection goes
   std::function<void(const std::string&)> refused = [](const std::string&) {};  // told why somebody was not let in
 };

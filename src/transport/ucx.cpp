@@ -1,10 +1,11 @@
-// See ucx.hpp. One worker serves the whole process, under one mutex; UCX calls back while it is turned, so under it as well.
-//
-// Who writes: what is atomic is written under the mutex, and by a stream that knows that its other end has gone; streams read it without. Order: each stands for itself.
-#include "transport/ucx.hpp"
+// See ucx_engine.hpp. One worker serves the whole process, under one mutex; UCX calls back while it is turned, so under it as well.
+#include "transport/ucx_engine.hpp"
 
 #include <fmt/core.h>
 #include <poll.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -12,129 +13,75 @@
 #include <mutex>
 #include <vector>
 
+#include "base/all_signals_blocked.hpp"
 #include "base/standard_descriptors.hpp"
-#include "transport/ucx_library.hpp"
 
 namespace unisono {
+
 namespace {
 
-namespace abi = ucx_abi;
-
-constexpr const char* where_to_get_it = "install libucx0 (Debian) or `pip install libucx-cu12`, and where it lies elsewhere name it by UNISONO_UCX_LIBRARY";
 constexpr int64_t left_alone_ns = 10'000'000;  // after so long without a turn of anybody's the control thread turns
-constexpr int64_t idle_ns = 1'000'000'000;     // and after so long gives memory back
-constexpr size_t most_pooled = 64;
+constexpr int64_t refused_rest_ns = 2'000'000;  // between turns where UCX cannot say when something happens
+constexpr int64_t ucx_idle_ns = 1'000'000'000;     // and after so long gives memory back
 constexpr uint64_t farewell_tag = 0;          // of messages between the processes themselves; that of a stream is as good as never 0
-constexpr int most_turns = 64;
+constexpr int most_turns_at_once = 64;
 
-class UcxPeer final : public Fabric::Peer, public std::enable_shared_from_this<UcxPeer> {
- public:
-  explicit UcxPeer(const UcxLibrary& library) : library_(library) {}
+bool is_ucx_error(const void* pointer) { return reinterpret_cast<intptr_t>(pointer) < 0 && reinterpret_cast<intptr_t>(pointer) >= ucx_abi::last_code; }
+ucx_abi::Code ucx_code_of(const void* pointer) { return static_cast<ucx_abi::Code>(reinterpret_cast<intptr_t>(pointer)); }
 
-  Status state() const override {
-    const abi::Code code = failed;
-    return code == abi::success ? Status::success() : Status(ErrorCode::peer_lost, fmt::format("UCX lost its way to it: {} (UNISONO_TRANSPORT=tcp goes without UCX)", library_.text_of_code(code)));
-  }
-  bool has_unsent() const override { return flying != 0; }
-  void lost() override { is_gone = true; }
+}  // namespace
 
-  abi::Endpoint* endpoint = nullptr;
-  std::atomic<abi::Code> failed = abi::success;
-  std::atomic<int64_t> flying = 0;
-  std::atomic<bool> is_gone = false;  // its process has ended
-  bool has_said_farewell = false;
-  bool is_there() const { return !is_gone && failed == abi::success; }
-  bool is_awaited() const { return is_there() && !has_said_farewell; }
-
- private:
-  const UcxLibrary& library_;
-};
-
-class Ucx;
-
-struct UcxMessage : FabricMessage {
-  Ucx* owner = nullptr;
-  std::shared_ptr<UcxMessage> itself;  // while UCX has hold of it
-  std::shared_ptr<UcxPeer> to;         // of one that is sent
-};
-
-class Ucx final : public Fabric {
- public:
-  Ucx(const UcxLibrary& library, abi::Context* context, Sockets& sockets, FabricUse use) : library_(library), context_(context), sockets_(sockets), use_(std::move(use)) { pool_.reserve(most_pooled); }
-  ~Ucx() override { finish(Deadline::in_seconds(longest_finish_s)); }
-
-  Status start();
-  std::string address() const override { return address_; }
-  Result<std::shared_ptr<Peer>> reach(const std::string& address) override;
-  Status send(Peer& peer, uint64_t tag, Channel::Sent first, Channel::Sent second) override;
-  std::shared_ptr<FabricMessage> receive(uint64_t tag) override;
-  void give_back(std::shared_ptr<FabricMessage> message) override;
-  void arm() override;
-  void look_after() override;
-  void finish(const Deadline& by) override;
-  void close_in_child() override { is_in_child_ = true; }
-  bool is_in_child() const override { return is_in_child_; }
-
- private:
-  static constexpr double longest_finish_s = 2;
-
-  static void failed(void* argument, abi::Endpoint*, abi::Code code) { static_cast<UcxPeer*>(argument)->failed = code; }
-  static void sent(void* request, abi::Code code, void* user_data);
-  static void came(void* request, abi::Code code, const abi::TagInfo*, void* user_data);
-  bool is_closed() const { return is_in_child_ || !worker_; }
-  void turn();
-  Result<std::shared_ptr<UcxPeer>> reach_here(const std::string& address);
-  Status send_here(UcxPeer& to, uint64_t tag, Channel::Sent first, Channel::Sent second);
-  std::shared_ptr<UcxMessage> receive_here(uint64_t tag);
-  void answer_farewells();
-  void say_farewell(const Deadline& by);
-  std::shared_ptr<UcxMessage> take();
-  void pool(std::shared_ptr<UcxMessage> message);
-  void hold(const std::shared_ptr<UcxMessage>& message);
-  void let_go(UcxMessage& message, FabricMessage::State state);
-  bool turn_until(const std::function<bool()>& is_done, const Deadline& by);
-  bool close_endpoints(const Deadline& by);
-
-  const UcxLibrary library_;
-  abi::Context* context_;
-  abi::Worker* worker_ = nullptr;
-  Sockets& sockets_;
-  FabricUse use_;
-  std::string address_;
-  int descriptor_ = -1;
-  std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<UcxPeer>> peers_;
-  std::vector<std::shared_ptr<UcxMessage>> pool_;
-  int64_t turned_at_ns_ = 0;
-  bool is_watched_ = false;  // by the control thread
-  bool has_told_ = false;
-  int64_t flying_ = 0;       // messages that UCX has hold of
-  std::atomic<bool> is_in_child_ = false;
-};
-
-bool is_error(const void* pointer) { return reinterpret_cast<intptr_t>(pointer) < 0 && reinterpret_cast<intptr_t>(pointer) >= abi::last_code; }
-abi::Code code_of(const void* pointer) { return static_cast<abi::Code>(reinterpret_cast<intptr_t>(pointer)); }
-
-Status Ucx::start() {
-  const abi::WorkerParameters parameters{.filled = abi::WorkerParameters::has_threads, .threads = abi::serialized, .cores = {}, .events = 0, .user_data = nullptr, .event_descriptor = -1, .flags = 0, .name = nullptr, .alignment = 0, .client = 0};
-  abi::Code code = library_.create_worker(context_, &parameters, &worker_);
-  if (code == abi::success) code = library_.get_descriptor(worker_, &descriptor_);
-  abi::Address* address = nullptr;
+Status UcxEngine::start() {
+  const ucx_abi::WorkerParameters parameters{.filled = ucx_abi::WorkerParameters::has_threads, .threads = ucx_abi::serialized, .cores = {}, .events = 0, .user_data = nullptr, .event_descriptor = -1, .flags = 0, .name = nullptr, .alignment = 0, .client = 0};
+  ucx_abi::Code code = library_.create_worker(context_, &parameters, &worker_);
+  if (code == ucx_abi::success) code = library_.get_descriptor(worker_, &descriptor_);
+  ucx_abi::Address* address = nullptr;
   size_t bytes = 0;
-  if (code == abi::success) code = library_.get_address(worker_, &address, &bytes);
-  if (code != abi::success) return {ErrorCode::init, library_.text_of_code(code)};
-  address_.assign(reinterpret_cast<const char*>(address), bytes);
+  if (code == ucx_abi::success) code = library_.get_address(worker_, &address, &bytes);
+  if (code != ucx_abi::success) return {ErrorCode::init, library_.text_of_code(code)};
+  address_ = version_ + '\n' + std::string(reinterpret_cast<const char*>(address), bytes);
   library_.release_address(worker_, address);
-  return Status::success();
+  return watch_worker();
 }
 
-void Ucx::turn() {
+Status UcxEngine::watch_worker() {
+  watch_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  timer_ = Descriptor(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  epoll_event clock{EPOLLIN, {.fd = timer_.number()}}, worker{EPOLLONESHOT, {.fd = descriptor_}};
+  const bool all = watch_ && timer_ && epoll_ctl(watch_.number(), EPOLL_CTL_ADD, timer_.number(), &clock) == 0 && epoll_ctl(watch_.number(), EPOLL_CTL_ADD, descriptor_, &worker) == 0;
+  return all ? Status::success() : Status(ErrorCode::resource, "no descriptor is left to watch it by");
+}
+
+// The descriptor tells of what comes from now on. False: something has come, or is still to be sent, for which it must be turned.
+bool UcxEngine::arm_worker() {
+  if (is_watched_) return true;
+  if (library_.arm(worker_) != ucx_abi::success) return false;
+  epoll_event worker{EPOLLIN | EPOLLONESHOT, {.fd = descriptor_}};
+  is_watched_ = epoll_ctl(watch_.number(), EPOLL_CTL_MOD, descriptor_, &worker) == 0;
+  return is_watched_;
+}
+
+void UcxEngine::wake_by(int64_t at_ns) {
+  if (at_ns >= wakes_at_ns_) return;
+  wakes_at_ns_ = at_ns;
+  itimerspec at = {};
+  at.it_value = {at_ns / 1'000'000'000, at_ns % 1'000'000'000};
+  timerfd_settime(timer_.number(), TFD_TIMER_ABSTIME, &at, nullptr);
+}
+
+bool UcxEngine::move() {
+  int turns = 0;
+  while (turns < most_turns_at_once && library_.progress(worker_) > 0) ++turns;
+  return turns > 0;
+}
+
+void UcxEngine::turn() {
   turned_at_ns_ = now_ns();
-  if (std::exchange(is_watched_, false)) sockets_.wake_by(turned_at_ns_ + left_alone_ns);
-  for (int turns = 0; turns < most_turns && library_.progress(worker_) > 0; ++turns) continue;
+  if (!is_watched_) wake_by(turned_at_ns_ + left_alone_ns);
+  move();
 }
 
-Result<std::shared_ptr<Fabric::Peer>> Ucx::reach(const std::string& address) {
+Result<std::shared_ptr<Fabric::Peer>> UcxEngine::reach(const std::string& address) {
   std::lock_guard lock(mutex_);
   if (is_closed()) return Status(ErrorCode::peer_lost, "UCX was closed");
   auto peer = reach_here(address);
@@ -142,31 +89,36 @@ Result<std::shared_ptr<Fabric::Peer>> Ucx::reach(const std::string& address) {
   return std::shared_ptr<Peer>(*peer);
 }
 
-Result<std::shared_ptr<UcxPeer>> Ucx::reach_here(const std::string& address) {
+Result<std::shared_ptr<UcxPeer>> UcxEngine::reach_here(const std::string& address) {
   if (const auto known = peers_.find(address); known != peers_.end()) return known->second;
+  if (!address.starts_with(version_ + '\n')) return told_why("the other has another version of UCX");
   const StandardDescriptorsTaken taken;
+  const AllSignalsBlocked blocked;  // for the threads that UCX may start
   auto peer = std::make_shared<UcxPeer>(library_);
-  abi::EndpointParameters parameters = {};
-  parameters.filled = abi::EndpointParameters::has_address | abi::EndpointParameters::has_error_mode | abi::EndpointParameters::has_error_handler;
-  parameters.address = reinterpret_cast<const abi::Address*>(address.data());
-  parameters.error_mode = abi::EndpointParameters::tells_of_failures;
+  ucx_abi::EndpointParameters parameters = {};
+  parameters.filled = ucx_abi::EndpointParameters::has_address | ucx_abi::EndpointParameters::has_error_mode | ucx_abi::EndpointParameters::has_error_handler;
+  parameters.address = reinterpret_cast<const ucx_abi::Address*>(address.data() + version_.size() + 1);
+  parameters.error_mode = ucx_abi::EndpointParameters::tells_of_failures;
   parameters.failed = failed;
   parameters.argument = peer.get();
-  abi::Code code = library_.create_endpoint(worker_, &parameters, &peer->endpoint);
-  if (code == abi::unreachable) {  // its shared memory cannot tell of failures; the way beside the fabric does
+  ucx_abi::Code code = library_.create_endpoint(worker_, &parameters, &peer->endpoint);
+  if (code == ucx_abi::unreachable) {  // its shared memory cannot tell of failures; the way beside the fabric does
     parameters.error_mode = 0;
     code = library_.create_endpoint(worker_, &parameters, &peer->endpoint);
   }
-  if (code == abi::success) {
+  if (code == ucx_abi::success) {
     peers_.emplace(address, peer);
     return peer;
   }
-  const std::string why = code == abi::unreachable ? "this machine and another have no device in common" : library_.text_of_code(code);
-  if (!std::exchange(has_told_, true)) use_.log.warning(fmt::format("UCX has no way to another host ({}): TCP carries what goes there; `unisono doctor --fabric` shows what UCX finds", why));
-  return Status(ErrorCode::init, why);
+  return told_why(code == ucx_abi::unreachable ? "this machine and another have no device in common" : library_.text_of_code(code));
 }
 
-std::shared_ptr<UcxMessage> Ucx::take() {
+Status UcxEngine::told_why(const std::string& why) {
+  if (!std::exchange(has_told_, true)) use_.log.warning(fmt::format("UCX has no way to another host ({}): TCP carries what goes there; `unisono doctor --fabric` shows what UCX finds", why));
+  return {ErrorCode::init, why};
+}
+
+std::shared_ptr<UcxMessage> UcxEngine::take() {
   std::shared_ptr<UcxMessage> message;
   if (pool_.empty()) {
     message = std::make_shared<UcxMessage>();
@@ -180,17 +132,17 @@ std::shared_ptr<UcxMessage> Ucx::take() {
 }
 
 // Takes no memory: UCX may be on the way here, and nothing may be thrown through it.
-void Ucx::pool(std::shared_ptr<UcxMessage> message) {
+void UcxEngine::pool(std::shared_ptr<UcxMessage> message) {
   message->to.reset();
   if (pool_.size() < pool_.capacity()) pool_.push_back(std::move(message));
 }
 
-void Ucx::hold(const std::shared_ptr<UcxMessage>& message) {
+void UcxEngine::hold(const std::shared_ptr<UcxMessage>& message) {
   message->itself = message;
   ++flying_;
 }
 
-void Ucx::let_go(UcxMessage& message, FabricMessage::State state) {
+void UcxEngine::let_go(UcxMessage& message, FabricMessage::State state) {
   message.state = state;
   --flying_;
   auto itself = std::move(message.itself);
@@ -199,29 +151,29 @@ void Ucx::let_go(UcxMessage& message, FabricMessage::State state) {
   pool(std::move(itself));
 }
 
-void Ucx::sent(void* request, abi::Code code, void* user_data) {
+void UcxEngine::sent(void* request, ucx_abi::Code code, void* user_data) {
   auto& message = *static_cast<UcxMessage*>(user_data);
-  Ucx& owner = *message.owner;
-  if (code != abi::success && message.to->failed == abi::success) message.to->failed = code;
+  UcxEngine& owner = *message.owner;
+  if (code != ucx_abi::success && message.to->failed == ucx_abi::success) message.to->failed = code;
   owner.let_go(message, FabricMessage::State::whole);
   owner.library_.free_request(request);
 }
 
-void Ucx::came(void* request, abi::Code code, const abi::TagInfo*, void* user_data) {
+void UcxEngine::came(void* request, ucx_abi::Code code, const ucx_abi::TagInfo*, void* user_data) {
   auto& message = *static_cast<UcxMessage*>(user_data);
-  Ucx& owner = *message.owner;
-  owner.let_go(message, code == abi::success ? FabricMessage::State::whole : FabricMessage::State::failed);
+  UcxEngine& owner = *message.owner;
+  owner.let_go(message, code == ucx_abi::success ? FabricMessage::State::whole : FabricMessage::State::failed);
   owner.library_.free_request(request);
 }
 
-Status Ucx::send(Peer& peer, uint64_t tag, Channel::Sent first, Channel::Sent second) {
+Status UcxEngine::send(Peer& peer, uint64_t tag, Channel::Sent first, Channel::Sent second) {
   std::lock_guard lock(mutex_);
   if (is_closed()) return {ErrorCode::peer_lost, "UCX was closed"};
   return send_here(dynamic_cast<UcxPeer&>(peer), tag, first, second);
 }
 
-Status Ucx::send_here(UcxPeer& to, uint64_t tag, Channel::Sent first, Channel::Sent second) {
-  if (to.failed != abi::success) return to.state();
+Status UcxEngine::send_here(UcxPeer& to, uint64_t tag, Channel::Sent first, Channel::Sent second) {
+  if (to.failed != ucx_abi::success) return to.state();
   auto message = take();
   std::ranges::copy(first, message->data.begin());
   std::ranges::copy(second, message->data.begin() + static_cast<ptrdiff_t>(first.size()));
@@ -229,73 +181,82 @@ Status Ucx::send_here(UcxPeer& to, uint64_t tag, Channel::Sent first, Channel::S
   message->to = to.shared_from_this();
   hold(message);
   to.flying += 1;
-  abi::RequestParameters parameters = {};
-  parameters.filled = abi::RequestParameters::has_callback | abi::RequestParameters::has_user_data;
+  ucx_abi::RequestParameters parameters = {};
+  parameters.filled = ucx_abi::RequestParameters::has_callback | ucx_abi::RequestParameters::has_user_data;
   parameters.sent = sent;
   parameters.user_data = message.get();
   void* const request = library_.send(to.endpoint, message->data.data(), message->bytes, tag, &parameters);
-  if (is_error(request)) to.failed = code_of(request);
-  if (!request || is_error(request)) let_go(*message, FabricMessage::State::whole);
+  if (is_ucx_error(request)) to.failed = ucx_code_of(request);
+  if (!request || is_ucx_error(request)) let_go(*message, FabricMessage::State::whole);
   turn();
-  return is_error(request) ? to.state() : Status::success();
+  return is_ucx_error(request) ? to.state() : Status::success();
 }
 
-std::shared_ptr<FabricMessage> Ucx::receive(uint64_t tag) {
+std::shared_ptr<FabricMessage> UcxEngine::receive(uint64_t tag) {
   std::lock_guard lock(mutex_);
   if (is_closed()) return nullptr;
   turn();
   return receive_here(tag);
 }
 
-std::shared_ptr<UcxMessage> Ucx::receive_here(uint64_t tag) {
-  abi::TagInfo info = {};
+std::shared_ptr<UcxMessage> UcxEngine::receive_here(uint64_t tag) {
+  ucx_abi::TagInfo info = {};
   if (!library_.probe(worker_, tag, ~uint64_t{0}, 0, &info)) return nullptr;
   auto message = take();  // before UCX gives away what there may be no memory for
-  abi::Received* const received = library_.probe(worker_, tag, ~uint64_t{0}, 1, &info);
+  ucx_abi::Received* const received = library_.probe(worker_, tag, ~uint64_t{0}, 1, &info);
   message->bytes = info.bytes;
   if (info.bytes > FabricMessage::most_bytes) {  // no rank of ours sends that
     message->state = FabricMessage::State::failed;
     return message;
   }
   hold(message);
-  abi::RequestParameters parameters = {};
-  parameters.filled = abi::RequestParameters::has_callback | abi::RequestParameters::has_user_data;
+  ucx_abi::RequestParameters parameters = {};
+  parameters.filled = ucx_abi::RequestParameters::has_callback | ucx_abi::RequestParameters::has_user_data;
   parameters.came = came;
   parameters.user_data = message.get();
   void* const request = library_.receive(worker_, message->data.data(), message->bytes, received, &parameters);
-  if (!request || is_error(request)) let_go(*message, request ? FabricMessage::State::failed : FabricMessage::State::whole);
+  if (!request || is_ucx_error(request)) let_go(*message, request ? FabricMessage::State::failed : FabricMessage::State::whole);
   return message;
 }
 
-void Ucx::give_back(std::shared_ptr<FabricMessage> message) {
+void UcxEngine::give_back(std::shared_ptr<FabricMessage> message) {
   std::lock_guard lock(mutex_);
   if (message->state != FabricMessage::State::flying) pool(std::static_pointer_cast<UcxMessage>(std::move(message)));
 }
 
-void Ucx::arm() {
+void UcxEngine::arm() {
   std::lock_guard lock(mutex_);
-  if (is_closed()) return;
-  if (library_.arm(worker_) == abi::success) return sockets_.arm(descriptor_, Sockets::readable);
-  use_.ring();  // something has happened already
+  if (is_closed() || arm_worker()) return;
+  if (move()) return use_.ring();
+  if (!arm_worker()) wake_by(now_ns() + refused_rest_ns);
 }
 
-// What a rank's own turns do while it is in a call: others may wait for it while it computes.
-void Ucx::look_after() {
+bool UcxEngine::rang() {
+  std::lock_guard lock(mutex_);
+  epoll_event events[2] = {};
+  uint64_t times = 0;
+  const int count = epoll_wait(watch_.number(), events, 2, 0);
+  if (read(timer_.number(), &times, sizeof(times)) > 0) wakes_at_ns_ = never_ns;
+  const bool happened = std::any_of(events, events + std::max(count, 0), [this](const epoll_event& one) { return one.data.fd == descriptor_; });
+  if (happened) is_watched_ = false;
+  return happened;
+}
+
+// What a rank's own turns do while it is in a call: others may wait for it while it computes, and one that sleeps for what only turns bring.
+void UcxEngine::look_after() {
   std::lock_guard lock(mutex_);
   if (is_closed()) return;
+  const int64_t alone_ns = now_ns() - turned_at_ns_;
+  if (alone_ns > ucx_idle_ns) pool_.clear();
+  const bool moved = (is_watched_ || alone_ns >= left_alone_ns) && move();
   answer_farewells();
-  if (now_ns() - turned_at_ns_ > idle_ns) pool_.clear();
-  if (!is_watched_ && now_ns() - turned_at_ns_ < left_alone_ns) return sockets_.wake_by(turned_at_ns_ + left_alone_ns);
-  for (int turns = 0; turns < most_turns; ++turns) {
-    if (library_.progress(worker_) > 0 || library_.arm(worker_) != abi::success) continue;
-    is_watched_ = true;
-    return sockets_.arm(descriptor_, Sockets::readable);
-  }
-  sockets_.wake_by(now_ns());
+  if (moved) use_.ring();
+  if (!is_watched_ && alone_ns < left_alone_ns) return wake_by(turned_at_ns_ + left_alone_ns);
+  if (!arm_worker()) wake_by(now_ns() + refused_rest_ns);
 }
 
 // Who leaves asks whether all that it has sent is in this process. It is: messages from one process come in order. A farewell holds the tag of the answer, and where that goes.
-void Ucx::answer_farewells() {
+void UcxEngine::answer_farewells() {
   while (const auto farewell = receive_here(farewell_tag)) {
     uint64_t tag = 0;
     if (farewell->state != FabricMessage::State::whole || farewell->bytes <= sizeof(tag)) continue;
@@ -309,7 +270,7 @@ void Ucx::answer_farewells() {
   }
 }
 
-void Ucx::say_farewell(const Deadline& by) {
+void UcxEngine::say_farewell(const Deadline& by) {
   std::vector<std::pair<UcxPeer*, uint64_t>> awaited;
   for (const auto& [address, peer] : peers_) {
     const uint64_t tag = awaited.size() + 1;
@@ -324,7 +285,7 @@ void Ucx::say_farewell(const Deadline& by) {
 }
 
 // Nothing announces that the last of it has gone.
-bool Ucx::turn_until(const std::function<bool()>& is_done, const Deadline& by) {
+bool UcxEngine::turn_until(const std::function<bool()>& is_done, const Deadline& by) {
   constexpr int look_again_ms = 1;
   while (!is_done()) {
     if (by.passed()) return false;
@@ -334,48 +295,35 @@ bool Ucx::turn_until(const std::function<bool()>& is_done, const Deadline& by) {
 }
 
 // What is on its way goes first, but to those whose way is lost.
-bool Ucx::close_endpoints(const Deadline& by) {
+bool UcxEngine::close_endpoints(const Deadline& by) {
   std::vector<void*> closing;
   for (auto& [address, peer] : peers_) {
-    abi::RequestParameters parameters = {};
-    parameters.filled = abi::RequestParameters::has_flags;
-    parameters.flags = !peer->is_there() ? abi::RequestParameters::at_once : 0;
+    ucx_abi::RequestParameters parameters = {};
+    parameters.filled = ucx_abi::RequestParameters::has_flags;
+    parameters.flags = !peer->is_there() ? ucx_abi::RequestParameters::at_once : 0;
     void* const request = library_.close_endpoint(peer->endpoint, &parameters);
-    if (request && !is_error(request)) closing.push_back(request);
+    if (request && !is_ucx_error(request)) closing.push_back(request);
   }
-  const bool are_closed = turn_until([&] { return std::ranges::all_of(closing, [&](void* one) { return library_.check_request(one) != abi::in_progress; }); }, by);
+  const bool are_closed = turn_until([&] { return std::ranges::all_of(closing, [&](void* one) { return library_.check_request(one) != ucx_abi::in_progress; }); }, by);
   if (are_closed)
     for (void* one : closing) library_.free_request(one);
   return are_closed;
 }
 
 // Where UCX will not let go in time it is left as it is, and so is what it has hold of.
-void Ucx::finish(const Deadline& by) {
+void UcxEngine::finish(const Deadline& by) {
   if (is_in_child_) return;
   std::lock_guard lock(mutex_);
   if (is_closed()) return;
   const Deadline end = earlier(by, Deadline::in_seconds(longest_finish_s));
   say_farewell(end);
   turn_until([this] { return std::ranges::all_of(peers_, [](const auto& one) { return !one.second->has_unsent() || !one.second->is_there(); }); }, end);
-  sockets_.disarm(descriptor_);
+  watch_.reset();
   if (close_endpoints(end) && flying_ == 0) {
     library_.destroy_worker(worker_);
     library_.cleanup(context_);
   }
   worker_ = nullptr;
-}
-
-}  // namespace
-
-Result<std::unique_ptr<Fabric>> open_ucx(Sockets& sockets, const FabricUse& use) {
-  const StandardDescriptorsTaken taken;
-  auto library = load_ucx(use.settings);
-  if (!library.ok()) return Status(ErrorCode::init, fmt::format("UCX cannot be loaded ({}); {}", library.status().message(), where_to_get_it));
-  auto context = make_ucx_context(*library, use.settings, use.ranks);
-  if (!context.ok()) return context.status();
-  auto ucx = std::make_unique<Ucx>(*library, *context, sockets, use);
-  if (Status status = ucx->start(); !status.ok()) return Status(ErrorCode::init, fmt::format("UCX cannot begin: {}", status.message()));
-  return std::unique_ptr<Fabric>(std::move(ucx));
 }
 
 }  // namespace unisono

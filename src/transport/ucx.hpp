@@ -8,6 +8,7 @@
 namespace unisono {
 
 // InitError: it cannot be had, and what to do about it.
-Result<std::unique_ptr<Fabric>> open_ucx(Sockets& sockets, const FabricUse& use);
+Status can_have_ucx(const Settings& settings);
+Result<std::unique_ptr<Fabric>> open_ucx(const FabricUse& use);
 
 }  // namespace unisono

@@ -17,14 +17,12 @@
 namespace unisono {
 namespace {
 
-namespace abi = ucx_abi;
-
-constexpr const char* library_name = "libucp.so.0";
+constexpr const char* ucx_library_name = "libucp.so.0";
 
 // While it is loaded UCX reads what it is to do beside moving messages: it would take over the signals of crashes, and the program's mmap() and munmap(), and write to standard output.
-constexpr const char* quiet[] = {"UCX_HANDLE_ERRORS=none", "UCX_ERROR_SIGNALS=", "UCX_MEM_EVENTS=no", "UCX_LOG_LEVEL=fatal", "UCX_LOG_FILE=stderr", "UCX_WARN_UNUSED_ENV_VARS=n"};
+constexpr const char* quiet_ucx[] = {"UCX_HANDLE_ERRORS=none", "UCX_ERROR_SIGNALS=", "UCX_MEM_EVENTS=no", "UCX_LOG_LEVEL=fatal", "UCX_LOG_FILE=stderr", "UCX_WARN_UNUSED_ENV_VARS=n"};
 
-bool find_all(void* loaded, UcxLibrary& library) {
+bool find_ucx(void* loaded, UcxLibrary& library) {
   return find_symbol(loaded, "ucp_config_read", library.read_config) && find_symbol(loaded, "ucp_config_modify", library.modify_config) && find_symbol(loaded, "ucp_config_release", library.release_config) &&
          find_symbol(loaded, "ucp_init_version", library.init) && find_symbol(loaded, "ucp_cleanup", library.cleanup) && find_symbol(loaded, "ucp_worker_create", library.create_worker) &&
          find_symbol(loaded, "ucp_worker_destroy", library.destroy_worker) && find_symbol(loaded, "ucp_worker_get_address", library.get_address) &&
@@ -35,27 +33,28 @@ bool find_all(void* loaded, UcxLibrary& library) {
          find_symbol(loaded, "ucp_context_print_info", library.print_context) && find_symbol(loaded, "ucs_status_string", library.text_of_code);
 }
 
-Result<UcxLibrary> load(const std::string& name) {
-  static const MoreVariables more(quiet);
+Result<UcxLibrary> load_from(const std::string& name) {
+  static const MoreVariables more(quiet_ucx);
   more.enter();
-  void* const loaded = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* const there = dlopen(ucx_library_name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);  // one that the program has already goes before all others
+  void* const loaded = there ? there : dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   more.leave();
   if (!loaded) return Status(ErrorCode::init, why_not_loaded(name.c_str()));
   UcxLibrary library = {};
-  if (!find_all(loaded, library)) return Status(ErrorCode::init, fmt::format("{} lacks what UCX {}.{} has", name, abi::major_version, abi::minor_version));
+  if (!find_ucx(loaded, library)) return Status(ErrorCode::init, fmt::format("{} lacks what UCX {}.{} has", name, ucx_abi::major_version, ucx_abi::minor_version));
   return library;
 }
 
-struct ReleaseConfig {
+struct ReleaseUcxConfig {
   const UcxLibrary* library;
-  void operator()(abi::Config* config) const { library->release_config(config); }
+  void operator()(ucx_abi::Config* config) const { library->release_config(config); }
 };
 
 }  // namespace
 
 // The first time decides for the process.
 Result<UcxLibrary> load_ucx(const Settings& settings) {
-  static const Result<UcxLibrary> loaded = load(settings.ucx_library.empty() ? library_name : settings.ucx_library);
+  static const Result<UcxLibrary> loaded = load_from(settings.ucx_library.empty() ? ucx_library_name : settings.ucx_library);
   return loaded;
 }
 
@@ -64,28 +63,29 @@ Result<std::string> ucx_transports(const Settings& settings, const Environment& 
   const std::string names = named == environment.end() ? "all" : named->second;
   if (settings.ucx_tcp) return names;
   if (names == "all") return std::string("^tcp,shm");  // a process that is killed leaves files of UCX's memory, and ranks of one host have Unisono's
-  if (names.starts_with('^')) return names + ",tcp";
-  const std::string list = "," + names + ",";
+  if (names.starts_with('^')) return names + ",tcp,shm";
+  std::string list = "," + names + ",";
+  std::erase(list, '\\');  // which asks for exactly that transport
   if (list.find(",tcp,") == list.npos && list.find(",all,") == list.npos) return names;
   return Status(ErrorCode::init, fmt::format("UCX_TLS={} names UCX's tcp, whose listener lets in whoever reaches it: leave it out (Unisono's own TCP is used where there is nothing else)", names));
 }
 
-Result<abi::Context*> make_ucx_context(const UcxLibrary& library, const Settings& settings, int ranks) {
+Result<ucx_abi::Context*> make_ucx_context(const UcxLibrary& library, const Settings& settings, int ranks) {
   auto transports = ucx_transports(settings, process_environment());
   if (!transports.ok()) return transports.status();
-  abi::Config* read = nullptr;
-  if (const abi::Code code = library.read_config(nullptr, nullptr, &read); code != abi::success) return Status(ErrorCode::init, library.text_of_code(code));
-  const std::unique_ptr<abi::Config, ReleaseConfig> config(read, {&library});
+  ucx_abi::Config* read = nullptr;
+  if (const ucx_abi::Code code = library.read_config(nullptr, nullptr, &read); code != ucx_abi::success) return Status(ErrorCode::init, library.text_of_code(code));
+  const std::unique_ptr<ucx_abi::Config, ReleaseUcxConfig> config(read, {&library});
   // Messages are pushed and not fetched, so that what a rank has sent is not lost with it once the other's UCX was turned.
   for (const auto& [name, value] : {std::pair("TLS", transports->c_str()), std::pair("RNDV_THRESH", "inf")})
-    if (const abi::Code code = library.modify_config(config.get(), name, value); code != abi::success) return Status(ErrorCode::init, fmt::format("{}={}: {}", name, value, library.text_of_code(code)));
-  abi::Parameters parameters = {};
-  parameters.filled = abi::Parameters::has_features | abi::Parameters::has_expected_endpoints;
-  parameters.features = abi::tags | abi::wake_up;
+    if (const ucx_abi::Code code = library.modify_config(config.get(), name, value); code != ucx_abi::success) return Status(ErrorCode::init, fmt::format("{}={}: {}", name, value, library.text_of_code(code)));
+  ucx_abi::Parameters parameters = {};
+  parameters.filled = ucx_abi::Parameters::has_features | ucx_abi::Parameters::has_expected_endpoints;
+  parameters.features = ucx_abi::tags | ucx_abi::wake_up;
   parameters.expected_endpoints = static_cast<size_t>(ranks);
-  abi::Context* context = nullptr;
-  const abi::Code code = library.init(abi::major_version, abi::minor_version, &parameters, config.get(), &context);
-  if (code == abi::success) return context;
+  ucx_abi::Context* context = nullptr;
+  const ucx_abi::Code code = library.init(ucx_abi::major_version, ucx_abi::minor_version, &parameters, config.get(), &context);
+  if (code == ucx_abi::success) return context;
   return Status(ErrorCode::init, fmt::format("{}, with UCX_TLS={}", library.text_of_code(code), *transports));
 }
 

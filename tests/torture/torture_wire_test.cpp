@@ -69,7 +69,7 @@ int64_t read_one_verdict(uint64_t seed) {
 int64_t read_one_seat(uint64_t seed) {
   Dice dice(seed);
   const Seat seat{dice.between(-1, 9), dice.between(-1, 9), dice.between(-1, 99999), dice.seed(), dice.seed(), dice.chance(90) ? "two" : "",
-                  dice.between(-1, 9), dice.chance(50), dice.between(0, 16), dice.chance(50) ? "10.0.0.1:29500" : ""};
+                  dice.between(-1, 9), dice.chance(50), dice.between(0, 16), dice.between(-1, 4), dice.chance(50) ? "10.0.0.1:29500" : ""};
   const std::string text = maybe_mutated(dice, seat.text());
   if (const auto read = Seat::parse(text)) {
     EXPECT_EQ(read->text(), text);
@@ -83,7 +83,7 @@ int64_t read_one_seat(uint64_t seed) {
 
 int64_t read_one_seat_of_the_past(uint64_t seed) {
   Dice dice(seed);
-  const Seat seat{dice.between(1, 9), dice.between(0, 9), dice.between(0, 99999), dice.seed(), dice.seed(), "two", dice.between(0, 3), false, 1, "10.0.0.1:29500"};
+  const Seat seat{dice.between(1, 9), dice.between(0, 9), dice.between(0, 99999), dice.seed(), dice.seed(), "two", dice.between(0, 3), false, 1, dice.between(0, 2), "10.0.0.1:29500"};
   const std::string ended = maybe_mutated(dice, seat.ended_text());
   if (const auto read = Seat::parse_ended(ended)) {
     EXPECT_EQ(read->ended_text(), ended) << "what is read is written the same";
