@@ -110,16 +110,13 @@ class _Store:
         return ray.get(self._keys.delete_key.remote(key))
 
 
-def _make_group(store, world_size, rank, group_name):
-    """The group of those who have joined one world already: each says which place it has there."""
+def _places(store, world_size, rank):
+    """By rank in the group, the world of each member and its rank there; ("", "-") of one that has none."""
     time = store.add(f"{PLACES}/times/{rank}", 1)  # that a group of this name is made
-    store.set(f"{PLACES}/{time}/{rank}", f"{_worlds[-1]} {dist.get_rank()}")
+    store.set(f"{PLACES}/{time}/{rank}", f"{_worlds[-1]} {dist.get_rank()}" if dist.is_initialized() else " -")
     keys = [f"{PLACES}/{time}/{one}" for one in range(world_size)]
     store.wait(keys, PATIENCE_S)
-    places = [store.get(key).decode().rsplit(" ", 1) for key in keys]
-    if len({world for world, _ in places}) > 1:
-        raise StateError(f"the members of group {group_name!r} are in different worlds: the first group of a process makes its world, so begin with one that has all of them")
-    return dist.new_group([int(place) for _, place in places])
+    return [store.get(key).decode().rsplit(" ", 1) for key in keys]
 
 
 _worlds = []  # the one that this process has joined: the group by which it did
@@ -131,14 +128,17 @@ class UnisonoGroup(BaseGroup):
     def __init__(self, world_size, rank, group_name):
         super().__init__(world_size, rank, group_name)
         self._store = _Store(group_name)
-        self._group = None
-        self._makes_world = not dist.is_initialized()
+        places = _places(self._store, world_size, rank)
+        worlds = {world for world, _ in places}
+        if len(worlds) > 1:
+            raise StateError(f"the members of group {group_name!r} are in different worlds, or some in none: the first group of a process makes its world, so begin with one that has all of them")
+        self._makes_world = worlds == {""}
         if self._makes_world:
             dist.init_process_group(store=self._store, rank=rank, world_size=world_size, timeout=PATIENCE_S)
             _worlds[:] = [group_name]
             self._group = dist.group.WORLD
         else:
-            self._group = _make_group(self._store, world_size, rank, group_name)
+            self._group = dist.new_group([int(place) for _, place in places])
 
     def destroy_group(self):
         """Leaves the group; the one that made the world leaves that, with all that lie in it."""

@@ -142,3 +142,15 @@ all_of(actors[:2], join, "left"), all_of(actors[2:], join, "right")
 print(all_of([actors[1], actors[2]], fails, "across")[0])
 """)
     assert "'across' are in different worlds" in said and "begin with one that has all of them" in said
+
+
+def test_members_without_a_world_are_told_so_at_once(run):
+    (said,) = run("""
+def fails(rank, size, name):
+    try: join(rank, size, name)
+    except unisono.Error as error: return str(error)
+actors = start(3)
+all_of(actors[:2], join, "two")
+print(all_of([actors[1], actors[2]], fails, "across")[1])
+""")
+    assert "in different worlds, or some in none" in said
