@@ -80,7 +80,11 @@ TEST_P(UcxBetweenHosts, tells_of_a_rank_that_is_killed) {
   const auto endings = run_processes(2, on_hosts("1,1", 2, GetParam()).settings, [](TestWorld& world) {
     std::vector<float> data(1 << 18, 1);
     distributed::all_reduce(view(data), {.group = world.group()});
+    // Not before the other has all of that call: what UCX had not sent goes with its process.
+    std::vector<float> word(1);
+    if (world.rank() == 1) distributed::recv(view(word), 0, {.group = world.group()});
     if (world.rank() == 1) raise(SIGKILL);
+    distributed::send(view(word), 1, {.group = world.group()});
     const Deadline told_by = Deadline::in_seconds(10);
     EXPECT_THROW(distributed::all_reduce(view(data), {.group = world.group()}), PeerLostError);
     EXPECT_FALSE(told_by.passed());

@@ -41,11 +41,17 @@ ReduceOp named_op(const std::string& name) {
   return ReduceOp{*kind};
 }
 
-ReduceOp premultiplied(nb::handle op) {
+ReduceOp premultiplied(nb::handle by) {
   double factor = 0;
-  if (!nb::try_cast(nb::object(op.attr("factor")), factor))
-    fail(ErrorCode::argument_type, "op multiplies by a " + type_text(op.attr("factor")) + "; give one whose factor is a number");
+  if (!nb::try_cast(nb::borrow(by), factor)) fail(ErrorCode::argument_type, "op multiplies by a " + type_text(by) + "; give one whose factor is a number");
   return ReduceOp::premul_sum(factor);
+}
+
+// Before torch 2.13 its state alone has the factor of a PREMUL_SUM: the kind, and the factor or None.
+std::optional<ReduceOp> op_of_older_torch(nb::handle op) {
+  nb::tuple state;
+  if (!nb::hasattr(op, "op") || !nb::hasattr(op, "__getstate__") || !nb::try_cast(nb::object(op.attr("__getstate__")()), state) || state.size() != 2 || nb::handle(state[1]).is_none()) return std::nullopt;
+  return premultiplied(state[1]);
 }
 
 }  // namespace
@@ -203,7 +209,8 @@ ReduceOp op_of(nb::handle op) {
   ReduceOp* known = nullptr;
   if (nb::try_cast(op, known) && known) return *known;
   if (PyUnicode_Check(op.ptr())) return named_op(text_of(op, "op"));
-  if (nb::hasattr(op, "factor") && nb::hasattr(op, "op")) return premultiplied(op);  // torch's PREMUL_SUM
+  if (nb::hasattr(op, "factor") && nb::hasattr(op, "op")) return premultiplied(nb::object(op.attr("factor")));  // torch's PREMUL_SUM
+  if (const auto older = op_of_older_torch(op)) return *older;
   std::string name;
   if (nb::hasattr(op, "name") && nb::try_cast(nb::object(op.attr("name")), name)) return named_op(name);  // torch's
   fail(ErrorCode::argument_type,

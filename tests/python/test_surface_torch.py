@@ -193,6 +193,15 @@ def test_reductions_are_copied_and_pickled(op):
     assert copy.copy(op) == copy.deepcopy({"op": op})["op"] == pickle.loads(pickle.dumps(op)) == op
 
 
+class OlderPremulSum:
+    """As torch has it before 2.13, where the state alone has the factor."""
+
+    op = "PREMUL_SUM"
+
+    def __getstate__(self):
+        return self.op, 4.0
+
+
 def test_reductions_of_torch_are_taken():
     import numpy
     ours.init_process_group(rank=0, world_size=1)
@@ -202,6 +211,8 @@ def test_reductions_of_torch_are_taken():
         ours.all_reduce(numpy.ones(2, dtype="int32"), theirs.ReduceOp.BXOR)
         ours.all_reduce(data := numpy.ones(2), theirs._make_nccl_premul_sum(3.0))
         assert data.tolist() == [3, 3]
+        ours.all_reduce(data := numpy.ones(2), OlderPremulSum())
+        assert data.tolist() == [4, 4]
     finally:
         ours.destroy_process_group()
 

@@ -6,6 +6,7 @@ their places which serve groups of ours and hand everything else to torch's.
 """
 import datetime
 import functools
+import inspect
 
 import torch
 import torch.distributed as dist
@@ -71,8 +72,9 @@ def split_group(ours, parent_pg=None, split_ranks=None, timeout=None, pg_options
     if mine is None:
         return None
     everybody = dist.get_process_group_ranks(parent)
+    in_order = {"sort_ranks": False} if "sort_ranks" in inspect.signature(dist.new_group).parameters else {}  # where torch has none, every group's ranks ascend
     return dist.new_group([everybody[rank] for rank in sorted(mine)], timeout, backend or dist.get_backend(parent), pg_options,
-                          use_local_synchronization=True, group_desc=group_desc, sort_ranks=False)
+                          use_local_synchronization=True, group_desc=group_desc, **in_order)
 
 
 def _set_pg_timeout(ours, timeout, group=None):
