@@ -160,7 +160,7 @@ MODES = {mode.name: mode for mode in (
     Mode("l-encrypted", "on two pretended hosts, all bytes in TLS",
          environment={"UNISONO_TEST_HOSTS": "halves", "UNISONO_SECRET": SECRET, "UNISONO_ENCRYPT": "on"}),
     Mode("l-alone", "on a pretended host a rank", environment={"UNISONO_TEST_HOSTS": "alone"}),
-    Mode("l-ucx", "on two pretended hosts, UCX's shared memory between them", environment={"UNISONO_TEST_HOSTS": "halves", **ucx("shm,self")}, cannot=no_ucx, short=True),
+    Mode("l-ucx", "on two pretended hosts, UCX's shared memory between them", environment={"UNISONO_TEST_HOSTS": "halves", **ucx("shm,self")}, cannot=no_ucx),
     machines("m-ucx", "on two machines, UCX's TCP between them", "halves", cannot=lambda: no_ucx() or no_machines(), UCX_NET_DEVICES="wire", **ucx("tcp,self")),
     machines("m-1+1", "on a machine a rank", "alone"),
     machines("m-2+2", "on two machines", "halves", short=True),
