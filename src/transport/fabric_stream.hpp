@@ -5,9 +5,7 @@
 // is gone, and the reader tells on it how much was taken, so that no more than `window_bytes` wait at a rank that does not read.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -9,15 +9,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <vector>
 
 #include "base/all_signals_blocked.hpp"
 #include "base/standard_descriptors.hpp"
 
 namespace unisono {
-
 namespace {
 
 constexpr int64_t left_alone_ns = 10'000'000;  // after so long without a turn of anybody's the control thread turns
